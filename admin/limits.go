@@ -18,10 +18,13 @@ type QueueLimits struct {
 	// Rate bounds the starts. A retry and a takeover are starts, too.
 	Rate Rate
 	// PerKey serves the keys of the tasks in turn, so that a key with many tasks does not delay the others. Tasks without
-	// a key take their turn together. It is implied by KeyLeased and Order.
+	// a key take their turn together. It is implied by KeyLeased, KeyRate and Order.
 	PerKey bool
 	// KeyLeased limits the tasks of each key in PROCESSING. Tasks without a key have no such limit.
 	KeyLeased int
+	// KeyRate bounds the starts of each key. A retry and a takeover are starts, too. Tasks without a key have no such
+	// limit.
+	KeyRate Rate
 	// Order starts the tasks of each key one after the other, in the order of their ids. It implies PerKey and a KeyLeased
 	// of 1. Tasks without a key have no order.
 	Order KeyOrder
@@ -92,12 +95,13 @@ var errUnchanged = errors.New("nothing changes")
 
 func limitsOf(l store.Limits) QueueLimits {
 	return QueueLimits{Leased: l.Leased, Rate: Rate(l.Rate), PerKey: l.PerKey, KeyLeased: l.KeyLeased,
-		Order: KeyOrder(l.Order)}
+		KeyRate: Rate(l.KeyRate), Order: KeyOrder(l.Order)}
 }
 
 func (l QueueLimits) stored() store.Limits {
 	return store.Limits{
-		Leased: l.Leased, Rate: store.Rate(l.Rate), PerKey: l.PerKey || l.KeyLeased > 0 || l.Order != OrderNone,
-		KeyLeased: l.KeyLeased, Order: store.Order(l.Order),
+		Leased: l.Leased, Rate: store.Rate(l.Rate),
+		PerKey:    l.PerKey || l.KeyLeased > 0 || l.KeyRate != Rate{} || l.Order != OrderNone,
+		KeyLeased: l.KeyLeased, KeyRate: store.Rate(l.KeyRate), Order: store.Order(l.Order),
 	}
 }

@@ -158,6 +158,13 @@ func TestQueuesAreConfigured(t *testing.T) {
 		"map[leased:1 order:skip per_key:true rate_burst:5 rate_per_seconds:1 rate_starts:5]" {
 		t.Errorf("limits: %v", got)
 	}
+	s.must(200, "PATCH", mail+"/limits",
+		`{"rate_starts":0,"order":"","key_rate_starts":3,"key_rate_per_seconds":60,"key_rate_burst":2}`)
+	if got := fmt.Sprint(s.must(200, "GET", mail+"/limits", "")); got !=
+		"map[key_rate_burst:2 key_rate_per_seconds:60 key_rate_starts:3 leased:1 per_key:true]" {
+		t.Errorf("limits: %v", got)
+	}
+	s.refused(422, "invalid-request", "PATCH", mail+"/limits", `{"key_rate_burst":0}`)
 	if q["paused"] != true || q["by"] != "ann" || q["reason"] != "a test" {
 		t.Errorf("paused: %v", q)
 	}

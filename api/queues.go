@@ -34,6 +34,9 @@ type Limits struct {
 	RateBurst      *int     `json:"rate_burst,omitempty" minimum:"0"`
 	PerKey         *bool    `json:"per_key,omitempty"`
 	KeyLeased      *int     `json:"key_leased,omitempty" minimum:"0"`
+	KeyRateStarts  *int     `json:"key_rate_starts,omitempty" minimum:"0"`
+	KeyRateSeconds *float64 `json:"key_rate_per_seconds,omitempty" minimum:"0"`
+	KeyRateBurst   *int     `json:"key_rate_burst,omitempty" minimum:"0"`
 	Order          *string  `json:"order,omitempty" enum:"block,skip,"`
 }
 
@@ -72,12 +75,21 @@ func (s Settings) apply(to *admin.QueueSettings) {
 
 func (l Limits) apply(to *admin.QueueLimits) {
 	set(&to.Leased, l.Leased, same)
-	set(&to.Rate.Starts, l.RateStarts, same)
-	set(&to.Rate.Per, l.RatePerSeconds, seconds)
-	set(&to.Rate.Burst, l.RateBurst, same)
+	setRate(&to.Rate, l.RateStarts, l.RatePerSeconds, l.RateBurst)
 	set(&to.PerKey, l.PerKey, same)
 	set(&to.KeyLeased, l.KeyLeased, same)
+	setRate(&to.KeyRate, l.KeyRateStarts, l.KeyRateSeconds, l.KeyRateBurst)
 	set(&to.Order, l.Order, func(o string) admin.KeyOrder { return admin.KeyOrder(o) })
+}
+
+// setRate changes a rate. 0 starts remove it.
+func setRate(to *admin.Rate, starts *int, per *float64, burst *int) {
+	set(&to.Starts, starts, same)
+	set(&to.Per, per, seconds)
+	set(&to.Burst, burst, same)
+	if to.Starts == 0 && per == nil && burst == nil {
+		*to = admin.Rate{}
+	}
 }
 
 // shown returns a value to show, or nil for the zero value, which is left out.
@@ -115,7 +127,8 @@ func limitsOf(l admin.QueueLimits) Limits {
 		Leased: shown(l.Leased, same), RateStarts: shown(l.Rate.Starts, same),
 		RatePerSeconds: shown(l.Rate.Per, inSeconds), RateBurst: shown(l.Rate.Burst, same),
 		PerKey: shown(l.PerKey, same), KeyLeased: shown(l.KeyLeased, same),
-		Order: shown(l.Order, func(o admin.KeyOrder) string { return string(o) }),
+		KeyRateStarts: shown(l.KeyRate.Starts, same), KeyRateSeconds: shown(l.KeyRate.Per, inSeconds),
+		KeyRateBurst: shown(l.KeyRate.Burst, same), Order: shown(l.Order, func(o admin.KeyOrder) string { return string(o) }),
 	}
 }
 

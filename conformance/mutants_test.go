@@ -205,7 +205,7 @@ var (
 )
 
 func mutants() []mutant {
-	return append(append(listMutants(), textMutants()...), []mutant{
+	return append(slices.Concat(listMutants(), textMutants(), limitMutants()), []mutant{
 		{name: "settle-without-fence",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
 				must(&st.Settle.SQL, theFence, "")

@@ -106,18 +106,24 @@ func (c *Console) limitQueue(v *visit) error {
 	for _, field := range []struct {
 		name string
 		to   *int
-	}{{"leased", &l.Leased}, {"key_leased", &l.KeyLeased}, {"starts", &l.Rate.Starts}, {"burst", &l.Rate.Burst}} {
+	}{{"leased", &l.Leased}, {"key_leased", &l.KeyLeased}, {"starts", &l.Rate.Starts}, {"burst", &l.Rate.Burst},
+		{"key_starts", &l.KeyRate.Starts}, {"key_burst", &l.KeyRate.Burst}} {
 		if *field.to, err = v.count(field.name); err != nil {
 			return err
 		}
 	}
-	if l.Rate.Per, err = duration("per", v.form("per")); err != nil {
-		return err
+	for _, field := range []struct {
+		name string
+		to   *admin.Rate
+	}{{"per", &l.Rate}, {"key_per", &l.KeyRate}} {
+		if field.to.Per, err = duration(field.name, v.form(field.name)); err != nil {
+			return err
+		}
+		if field.to.Starts == 0 {
+			*field.to = admin.Rate{}
+		}
 	}
 	l.PerKey, l.Order = v.form("per_key") != "", admin.KeyOrder(v.form("order"))
-	if l.Rate.Starts == 0 {
-		l.Rate = admin.Rate{}
-	}
 	return v.changeQueue(auth.Configure, "The limits are changed.", func(queue string) error {
 		outdated := false
 		err := v.db.admin.ConfigureLimits(v.ctx(), queue, func(stored *admin.QueueLimits) {
@@ -125,7 +131,7 @@ func (c *Console) limitQueue(v *visit) error {
 				return
 			}
 			stored.Leased, stored.Rate, stored.PerKey = l.Leased, l.Rate, l.PerKey
-			stored.KeyLeased, stored.Order = l.KeyLeased, l.Order
+			stored.KeyLeased, stored.KeyRate, stored.Order = l.KeyLeased, l.KeyRate, l.Order
 		}, v.changes()...)
 		return unlessOutdated(outdated, err)
 	})

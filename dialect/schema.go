@@ -87,7 +87,7 @@ func (m *Migration) read(text string, fill func(string) string, schema bool) {
 // tables are the tables and views that a schema may have. {lease} is for engines that keep renewals apart, and
 // {enqueue} is the view through which programs in other languages insert tasks.
 var tables = []string{"task", "tasks", "enqueue", "lease", "unique_key", "step", "need", "attempt",
-	"attempts", "archive", "archived", "kv", "audit", "stat", "migration"}
+	"attempts", "archive", "archived", "kv", "key_rate", "audit", "stat", "migration"}
 
 // Filler returns a function that fills in a text what more gives in pairs of old and new, and:
 //

@@ -201,6 +201,13 @@ type Statements struct {
 	// DueKeysNext is DueKeys for the keys after after_key of the JSON object in the record of the limits of :queue. It is
 	// for dialects whose connections are Pipelines: it runs in the round trip that locks and reads the record.
 	DueKeysNext string `args:"queue limit" empty:"allowed"`
+	// KeyRates returns the rows of :queue in the table key_rate whose key is a :name: task_key and full_at.
+	KeyRates Batch `columns:"name" args:"queue" empty:"default"`
+	// SetKeyRates adds rows for the keys :name of :queue to it, or changes those that exist: :name :full_at. The
+	// transaction has locked the limits of the queue. It returns nothing.
+	SetKeyRates Batch `columns:"name full_at" args:"queue" empty:"default"`
+	// ExpireKeyRates removes at most :limit of its rows, of all queues, whose full_at was at least :age ago.
+	ExpireKeyRates string `args:"age limit" empty:"default"`
 	// Notify sends :payload to the listeners of :channel, immediately or when its transaction commits; see Listener.
 	Notify string `args:"channel payload" empty:"allowed"`
 

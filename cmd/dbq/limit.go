@@ -16,6 +16,7 @@ import (
 // limitFlags are the flags of dbq limit as they are given.
 type limitFlags struct {
 	leased, rate, burst, keyLeased, order string
+	keyRate, keyBurst                     string
 	perKey, noPerKey, off, create         bool
 }
 
@@ -59,6 +60,10 @@ func newLimit(a *app) *cobra.Command {
 	l.StringVar(&f.burst, "burst", "", "of the rate, up to `N` tasks may start at once (default 1)")
 	l.BoolVar(&f.perKey, "per-key", false, "serve the keys of the tasks in turn (--per-key=false: no limits per key)")
 	l.StringVar(&f.keyLeased, "per-key-leased", "", "at most `N` leased tasks of each key (none: no limit)")
+	l.StringVar(&f.keyRate, "per-key-rate", "",
+		"start at most this many tasks of each key: a `RATE` such as 5/m (none: no limit)")
+	l.StringVar(&f.keyBurst, "per-key-burst", "",
+		"of the rate of each key, up to `N` of its tasks may start at once (default 1)")
 	l.StringVar(&f.order, "order", "",
 		"run the tasks of each key one after the other; those in POISON or parked `block` the later ones, or are skipped\n"+
 			"(block or skip; none: no order)")
@@ -78,7 +83,7 @@ func firstOf(errs ...error) error {
 
 // given reports whether a flag changes something.
 func (f *limitFlags) given() bool {
-	return f.off || f.perKey || f.noPerKey || f.leased+f.rate+f.burst+f.keyLeased+f.order != ""
+	return f.off || f.perKey || f.noPerKey || f.leased+f.rate+f.burst+f.keyLeased+f.keyRate+f.keyBurst+f.order != ""
 }
 
 // apply changes limits as the flags say.
@@ -87,7 +92,7 @@ func (f *limitFlags) apply(l *admin.QueueLimits) (err error) {
 		*l = admin.QueueLimits{}
 	}
 	if f.noPerKey {
-		l.PerKey, l.KeyLeased, l.Order = false, 0, admin.OrderNone
+		l.PerKey, l.KeyLeased, l.KeyRate, l.Order = false, 0, admin.Rate{}, admin.OrderNone
 	}
 	number := func(text, flag string, to *int) {
 		if text != "" && err == nil {
@@ -105,20 +110,34 @@ func (f *limitFlags) apply(l *admin.QueueLimits) (err error) {
 	default:
 		return usagef("--order %q: give block, skip or none", f.order)
 	}
-	if (f.keyLeased == none || f.order == none) && !f.perKey {
+	if (f.keyLeased == none || f.keyRate == none || f.order == none) && !f.perKey {
 		l.PerKey = false // unless another limit implies it
 	}
 	l.PerKey = l.PerKey || f.perKey
-	if f.rate != "" && err == nil {
-		burst := max(l.Rate.Burst, 1)
-		if l.Rate, err = parseRate(f.rate); l.Rate.Starts > 0 {
-			l.Rate.Burst = burst
+	if err == nil {
+		err = applyRate(&l.Rate, f.rate, f.burst, "")
+	}
+	if err == nil {
+		err = applyRate(&l.KeyRate, f.keyRate, f.keyBurst, "per-key-")
+	}
+	return err
+}
+
+// applyRate changes a rate as two flags say, whose names begin with prefix.
+func applyRate(to *admin.Rate, rate, burst, prefix string) (err error) {
+	if rate != "" {
+		was := max(to.Burst, 1)
+		if *to, err = parseRate(rate, prefix+"rate"); to.Starts > 0 {
+			to.Burst = was
 		}
 	}
-	if f.burst != "" && err == nil && l.Rate.Starts == 0 {
-		return usagef("--burst needs a --rate")
+	if burst == "" || err != nil {
+		return err
 	}
-	number(f.burst, "burst", &l.Rate.Burst)
+	if to.Starts == 0 {
+		return usagef("--%sburst needs a --%srate", prefix, prefix)
+	}
+	to.Burst, err = limitNumber(burst, prefix+"burst")
 	return err
 }
 
@@ -136,8 +155,8 @@ func limitNumber(text, flag string) (int, error) {
 	return n, nil
 }
 
-// parseRate reads a rate such as 10/s or 5/30s.
-func parseRate(text string) (r admin.Rate, err error) {
+// parseRate reads the rate of a flag, such as 10/s or 5/30s.
+func parseRate(text, flag string) (r admin.Rate, err error) {
 	if text == none {
 		return r, nil
 	}
@@ -150,7 +169,7 @@ func parseRate(text string) (r admin.Rate, err error) {
 		r.Per, err = parseDuration(per)
 	}
 	if r.Per <= 0 || err != nil {
-		return admin.Rate{}, usagef("--rate %q: write a number of starts and a time, such as 10/s or 5/30s", text)
+		return admin.Rate{}, usagef("--%s %q: write a number of starts and a time, such as 10/s or 5/30s", flag, text)
 	}
 	return r, nil
 }
@@ -164,10 +183,14 @@ func limitsText(l admin.QueueLimits) string {
 		}
 	}
 	add(l.Leased > 0, "--leased %d", l.Leased)
-	add(l.Rate.Starts > 0, "--rate %d/%s --burst %d", l.Rate.Starts, limitTime(l.Rate.Per), l.Rate.Burst)
+	rate := func(r admin.Rate, prefix string) {
+		add(r.Starts > 0, "--%srate %d/%s --%sburst %d", prefix, r.Starts, limitTime(r.Per), prefix, r.Burst)
+	}
+	rate(l.Rate, "")
 	add(l.KeyLeased > 0, "--per-key-leased %d", l.KeyLeased)
+	rate(l.KeyRate, "per-key-")
 	add(l.Order != admin.OrderNone, "--order %s", l.Order)
-	add(l.KeyLeased == 0 && l.Order == admin.OrderNone && l.PerKey, "--per-key")
+	add(l.KeyLeased == 0 && l.KeyRate.Starts == 0 && l.Order == admin.OrderNone && l.PerKey, "--per-key")
 	return strings.Join(parts, " ")
 }
 
@@ -192,10 +215,13 @@ type limitsView struct {
 	Burst      int     `json:"burst,omitempty"`
 	PerKey     bool    `json:"per_key,omitempty"`
 	KeyLeased  int     `json:"per_key_leased,omitempty"`
+	KeyStarts  int     `json:"per_key_rate_starts,omitempty"`
+	KeyTime    float64 `json:"per_key_rate_seconds,omitempty"`
+	KeyBurst   int     `json:"per_key_burst,omitempty"`
 	Order      string  `json:"order,omitempty"`
 }
 
 func viewLimits(l admin.QueueLimits) limitsView {
 	return limitsView{l.Leased, l.Rate.Starts, l.Rate.Per.Seconds(), l.Rate.Burst, l.PerKey, l.KeyLeased,
-		string(l.Order)}
+		l.KeyRate.Starts, l.KeyRate.Per.Seconds(), l.KeyRate.Burst, string(l.Order)}
 }

@@ -131,8 +131,8 @@ func limitKey(t *test) {
 	})
 }
 
-// workLimited drains a queue by several clients that do not always end what they take.
-func (t *test) workLimited(l admin.QueueLimits, key func(i int) string, most func(w *working) error) {
+// workLimited drains a queue by several clients that do not always end what they take. It returns all that it knows.
+func (t *test) workLimited(l admin.QueueLimits, key func(i int) string, most func(w *working) error) *working {
 	const clients, tasks = 5, 150
 	first := t.open()
 	t.limit(first, "q", l)
@@ -202,6 +202,7 @@ func (t *test) workLimited(l admin.QueueLimits, key func(i int) string, most fun
 	if n := left(); n > 0 && !t.failed() {
 		t.Errorf("%d of %d tasks were not done", n, tasks)
 	}
+	return w
 }
 
 // queue is a queue of the case's own name.
@@ -377,6 +378,8 @@ func limitBad(t *test) {
 		"a negative time":          {Rate: admin.Rate{Starts: 1, Per: -time.Second, Burst: 1}},
 		"no burst":                 {Rate: admin.Rate{Starts: 1, Per: time.Second}},
 		"a negative burst":         {Rate: admin.Rate{Starts: 1, Per: time.Second, Burst: -1}},
+		"no starts of a key":       {KeyRate: admin.Rate{Per: time.Second, Burst: 1}},
+		"no burst of a key":        {KeyRate: admin.Rate{Starts: 1, Per: time.Second}},
 		"a burst of centuries":     {Rate: admin.Rate{Starts: 1, Per: 1000 * time.Hour, Burst: 1_000_000}},
 	} {
 		err := admin.New(c).ConfigureLimits(t.ctx, q.Name(), func(now *admin.QueueLimits) { *now = l })

@@ -33,7 +33,7 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 	st.Newest = []state.State{state.Completed, state.Error, state.Poison}
 	st.DropTable = unless(gone, "DROP TABLE {name} PURGE")
 	st.DropView = unless(gone, "DROP VIEW {name}")
-	for _, b := range []*dialect.Batch{&st.Insert, &st.Extend, &st.Record, &st.AddKeys} {
+	for _, b := range []*dialect.Batch{&st.Insert, &st.Extend, &st.Record, &st.AddKeys, &st.SetKeyRates} {
 		b.Max = maxTasks
 	}
 	st.Replace.Max = 1

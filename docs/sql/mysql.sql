@@ -191,6 +191,17 @@ CREATE TABLE IF NOT EXISTS dbq_kv (
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4
   COMMENT = 'Records that all clients share, such as pauses, settings, workers and schedules.';
 
+-- The rates per key of queues with limits. A row is a key that has started tasks; full_at is when all of its starts are
+-- free again, in microseconds since 1970 in UTC. A key without a row has all of them. Only a checkout that has locked
+-- the limits of the queue writes its rows, and cleaning removes those whose time has passed.
+CREATE TABLE IF NOT EXISTS dbq_key_rate (
+  queue VARBINARY(400) NOT NULL,
+  task_key VARBINARY(800) NOT NULL,
+  full_at BIGINT NOT NULL COMMENT 'when all starts of the key are free again, in microseconds since 1970',
+  PRIMARY KEY (queue, task_key),
+  KEY dbq_key_rate_full (full_at)
+) ENGINE = InnoDB COMMENT = 'The keys that have started tasks, in queues with a rate per key.';
+
 -- The history of attempts. The last attempt of a task is in the task's row. This table has the earlier ones, and the
 -- last one of a task that was removed.
 CREATE TABLE IF NOT EXISTS dbq_attempt (
@@ -417,6 +428,7 @@ DROP TABLE IF EXISTS dbq_need;
 DROP TABLE IF EXISTS dbq_step;
 DROP TABLE IF EXISTS dbq_archive;
 DROP TABLE IF EXISTS dbq_attempt;
+DROP TABLE IF EXISTS dbq_key_rate;
 DROP TABLE IF EXISTS dbq_kv;
 DROP TABLE IF EXISTS dbq_unique_key;
 DROP TABLE IF EXISTS dbq_lease;
@@ -2079,6 +2091,44 @@ SELECT d.*
 --   f.id < x.id))
 SELECT d.*
   FROM ({rows}) AS d;
+
+-- ==== KeyRates ====
+-- Reads how many tasks some keys have started. Index: the primary key of key_rate.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :name
+SELECT task_key, full_at
+  FROM dbq_key_rate
+ WHERE queue = :queue
+   AND task_key IN ({rows});
+
+-- ==== SetKeyRates ====
+-- Records the starts of tasks of some keys.
+-- Runs in a checkout of a queue with a rate per key, under the lock of the limits. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
+--   SELECT CAST(:name AS BINARY) AS task_key, :full_at AS full_at
+INSERT INTO dbq_key_rate (queue, task_key, full_at)
+SELECT :queue, d.task_key, d.full_at
+  FROM ({rows}) AS d
+    ON DUPLICATE KEY UPDATE full_at = d.full_at;
+
+-- ==== DropKeyRates ====
+-- Removes the starts of a queue whose rate per key was removed. Index: the primary key.
+DELETE FROM dbq_key_rate
+ WHERE queue = :queue;
+
+-- ==== CapKeyRates ====
+-- Applies a faster rate per key to the keys of a queue that have started tasks. Index: the primary key.
+UPDATE dbq_key_rate
+   SET full_at = :full_at
+ WHERE queue = :queue AND full_at > :full_at;
+
+-- ==== ExpireKeyRates ====
+-- Removes the starts of keys that have all of their starts again, in batches. Index: key_rate_full.
+-- Runs for cleaning. Index: key_rate_full.
+DELETE FROM dbq_key_rate
+ WHERE full_at <= {now} - :age
+ ORDER BY full_at
+ LIMIT :limit;
 
 -- ======== The audit ========
 

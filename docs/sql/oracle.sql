@@ -274,6 +274,28 @@ COMMENT ON COLUMN dbq_kv.version IS 'checked by each write';
 
 COMMENT ON COLUMN dbq_kv.expires IS 'when it becomes invalid or, for a schedule, its next time';
 
+-- The rates per key of queues with limits. A row is a key that has started tasks; full_at is when all of its starts are
+-- free again, in microseconds since 1970 in UTC. A key without a row has all of them. Only a checkout that has locked
+-- the limits of the queue writes its rows, and cleaning removes those whose time has passed.
+BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_key_rate (
+  queue VARCHAR2(400 BYTE) NOT NULL,
+  task_key VARCHAR2(800 BYTE) NOT NULL,
+  full_at NUMBER(19) NOT NULL,
+  CONSTRAINT dbq_krate_pk PRIMARY KEY (queue, task_key)
+) INITRANS 16';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
+END;
+/
+
+COMMENT ON TABLE dbq_key_rate IS 'The keys that have started tasks, in queues with a rate per key.';
+
+COMMENT ON COLUMN dbq_key_rate.full_at IS 'when all starts of the key are free again, in microseconds since 1970';
+
+BEGIN EXECUTE IMMEDIATE 'CREATE INDEX dbq_krate_full ON dbq_key_rate (full_at)';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
+END;
+/
+
 -- The history of attempts. The last attempt of a task is in the task's row. This table has the earlier ones, and the
 -- last one of a task that was removed.
 BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_attempt (
@@ -632,6 +654,10 @@ EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
 END;
 /
 BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_attempt PURGE';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
+END;
+/
+BEGIN EXECUTE IMMEDIATE 'DROP TABLE dbq_key_rate PURGE';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF;
 END;
 /
@@ -2205,6 +2231,48 @@ SELECT *
 --   f.order_queue = :queue AND f.order_key = :task_key AND f.order_failed = 1 AND f.order_id < t.id))
 SELECT *
   FROM ({rows});
+
+-- ==== KeyRates ====
+-- Reads how many tasks some keys have started. Index: the primary key of key_rate.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :name
+SELECT task_key, full_at
+  FROM dbq_key_rate
+ WHERE queue = :queue
+   AND task_key IN ({rows});
+
+-- ==== SetKeyRates ====
+-- Records the starts of tasks of some keys.
+-- Runs in a checkout of a queue with a rate per key, under the lock of the limits. Index: the primary key.
+-- At most 100 rows.
+BEGIN
+  -- for each row:
+  BEGIN
+    UPDATE dbq_key_rate SET full_at = :full_at WHERE queue = :queue AND task_key = :name;
+    IF SQL%ROWCOUNT = 0 THEN
+      INSERT INTO dbq_key_rate (queue, task_key, full_at) VALUES (:queue, :name, :full_at);
+    END IF;
+  END;
+END;
+/
+
+-- ==== DropKeyRates ====
+-- Removes the starts of a queue whose rate per key was removed. Index: the primary key.
+DELETE FROM dbq_key_rate
+ WHERE queue = :queue;
+
+-- ==== CapKeyRates ====
+-- Applies a faster rate per key to the keys of a queue that have started tasks. Index: the primary key.
+UPDATE dbq_key_rate
+   SET full_at = :full_at
+ WHERE queue = :queue AND full_at > :full_at;
+
+-- ==== ExpireKeyRates ====
+-- Removes the starts of keys that have all of their starts again, in batches. Index: key_rate_full.
+-- Runs for cleaning. Index: krate_full.
+DELETE FROM dbq_key_rate
+ WHERE full_at <= {now} - :age
+   AND ROWNUM <= :limit;
 
 -- ======== The audit ========
 

@@ -257,6 +257,23 @@ COMMENT ON COLUMN dbq_kv.expires IS 'when it becomes invalid or, for a schedule,
 
 CREATE INDEX dbq_kv_expires ON dbq_kv (namespace, expires, name) WHERE expires IS NOT NULL;
 
+-- The rates per key of queues with limits. A row is a key that has started tasks; full_at is when all of its starts are
+-- free again, in microseconds since 1970 in UTC. A key without a row has all of them. Only a checkout that has locked
+-- the limits of the queue writes its rows, and cleaning removes those whose time has passed.
+CREATE TABLE dbq_key_rate (
+  queue varchar(100) COLLATE "C" NOT NULL,
+  task_key varchar(200) COLLATE "C" NOT NULL,
+  full_at bigint NOT NULL,
+  PRIMARY KEY (queue, task_key)
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0,
+  autovacuum_analyze_scale_factor = 0.05);
+
+COMMENT ON TABLE dbq_key_rate IS 'The keys that have started tasks, in queues with a rate per key.';
+
+COMMENT ON COLUMN dbq_key_rate.full_at IS 'when all starts of the key are free again, in microseconds since 1970';
+
+CREATE INDEX dbq_key_rate_full ON dbq_key_rate (full_at);
+
 -- The history of attempts. The last attempt of a task is in the task's row. This table has the earlier ones, and the
 -- last one of a task that was removed.
 CREATE TABLE dbq_attempt (
@@ -498,6 +515,7 @@ DROP TABLE IF EXISTS dbq_need;
 DROP TABLE IF EXISTS dbq_step;
 DROP TABLE IF EXISTS dbq_archive;
 DROP TABLE IF EXISTS dbq_attempt;
+DROP TABLE IF EXISTS dbq_key_rate;
 DROP TABLE IF EXISTS dbq_kv;
 DROP TABLE IF EXISTS dbq_unique_key;
 DROP TABLE IF EXISTS dbq_lease;
@@ -2319,6 +2337,49 @@ SELECT x.*
         AND f.due IS NULL
         AND f.cancelled = 0
         AND f.state IN (3 /* ERROR */, 4 /* POISON */)));
+
+-- ==== KeyRates ====
+-- Reads how many tasks some keys have started. Index: the primary key of key_rate.
+-- Runs in a checkout of a queue with a rate per key, for the keys of the tasks that it has found. Index: the primary
+-- key.
+-- At most 5000 rows.
+SELECT k.task_key, k.full_at
+  FROM dbq_key_rate k
+ WHERE k.queue = :queue
+   AND k.task_key = ANY (CAST(:name AS text[]));
+
+-- ==== SetKeyRates ====
+-- Records the starts of tasks of some keys.
+-- Runs in a checkout of a queue with a rate per key, under the lock of the limits. Index: the primary key.
+-- At most 5000 rows.
+INSERT INTO dbq_key_rate (queue, task_key, full_at)
+SELECT CAST(:queue AS text), d.task_key, d.full_at
+  FROM unnest(CAST(:name AS text[]), CAST(:full_at AS bigint[])) AS d (task_key, full_at)
+ON CONFLICT (queue, task_key) DO UPDATE
+   SET full_at = excluded.full_at;
+
+-- ==== DropKeyRates ====
+-- Removes the starts of a queue whose rate per key was removed. Index: the primary key.
+DELETE FROM dbq_key_rate
+ WHERE queue = :queue;
+
+-- ==== CapKeyRates ====
+-- Applies a faster rate per key to the keys of a queue that have started tasks. Index: the primary key.
+UPDATE dbq_key_rate
+   SET full_at = :full_at
+ WHERE queue = :queue AND full_at > :full_at;
+
+-- ==== ExpireKeyRates ====
+-- Removes the starts of keys that have all of their starts again, in batches. Index: key_rate_full.
+-- Runs for cleaning. Index: key_rate_full. The condition is checked again on the row as it is under its lock.
+DELETE FROM dbq_key_rate
+ WHERE full_at <= {now} - CAST(:age AS bigint)
+   AND ctid = ANY (ARRAY(
+         SELECT ctid
+           FROM dbq_key_rate
+          WHERE full_at <= {now} - CAST(:age AS bigint)
+          ORDER BY full_at
+          LIMIT :limit));
 
 -- ======== The audit ========
 

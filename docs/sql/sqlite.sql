@@ -203,6 +203,17 @@ CREATE TABLE dbq_kv (
 
 CREATE INDEX dbq_kv_expires ON dbq_kv (namespace, expires, name) WHERE expires IS NOT NULL;
 
+-- The rates per key of queues with limits. A row is a key that has started tasks; full_at is when all of its starts are
+-- free again, in microseconds since 1970 in UTC. A key without a row has all of them. Only a checkout that has locked
+-- the limits of the queue writes its rows, and cleaning removes those whose time has passed.
+CREATE TABLE dbq_key_rate (
+  queue TEXT NOT NULL,
+  task_key TEXT NOT NULL,
+  full_at INTEGER NOT NULL,
+  PRIMARY KEY (queue, task_key)) STRICT, WITHOUT ROWID;
+
+CREATE INDEX dbq_key_rate_full ON dbq_key_rate (full_at);
+
 -- The history of attempts. The last attempt of a task is in the task's row. This table has the earlier ones, and the
 -- last one of a task that was removed.
 CREATE TABLE dbq_attempt (
@@ -407,6 +418,7 @@ DROP TABLE IF EXISTS dbq_need;
 DROP TABLE IF EXISTS dbq_step;
 DROP TABLE IF EXISTS dbq_archive;
 DROP TABLE IF EXISTS dbq_attempt;
+DROP TABLE IF EXISTS dbq_key_rate;
 DROP TABLE IF EXISTS dbq_kv;
 DROP TABLE IF EXISTS dbq_unique_key;
 DROP TABLE IF EXISTS dbq_task;
@@ -1754,6 +1766,46 @@ SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, length(t.payload
 --   f.task_key = :task_key AND f.id < x.id AND f.due IS NULL AND f.cancelled = 0 AND (f.state = 3 /* ERROR */ OR
 --   f.state = 4 /* POISON */)))
 {rows};
+
+-- ==== KeyRates ====
+-- Reads how many tasks some keys have started. Index: the primary key of key_rate.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :name
+SELECT task_key, full_at
+  FROM dbq_key_rate
+ WHERE queue = :queue
+   AND task_key IN ({rows});
+
+-- ==== SetKeyRates ====
+-- Records the starts of tasks of some keys.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:queue, :name, :full_at)
+INSERT INTO dbq_key_rate (queue, task_key, full_at)
+VALUES {rows}
+ON CONFLICT (queue, task_key) DO UPDATE
+   SET full_at = excluded.full_at;
+
+-- ==== DropKeyRates ====
+-- Removes the starts of a queue whose rate per key was removed. Index: the primary key.
+DELETE FROM dbq_key_rate
+ WHERE queue = :queue;
+
+-- ==== CapKeyRates ====
+-- Applies a faster rate per key to the keys of a queue that have started tasks. Index: the primary key.
+UPDATE dbq_key_rate
+   SET full_at = :full_at
+ WHERE queue = :queue AND full_at > :full_at;
+
+-- ==== ExpireKeyRates ====
+-- Removes the starts of keys that have all of their starts again, in batches. Index: key_rate_full.
+DELETE FROM dbq_key_rate
+ WHERE (queue, task_key) IN (
+   SELECT queue, task_key
+     FROM dbq_key_rate
+    WHERE full_at <= {now} - :age
+    ORDER BY full_at
+    LIMIT :limit)
+   AND full_at <= {now} - :age;
 
 -- ======== The audit ========
 

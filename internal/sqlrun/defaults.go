@@ -155,6 +155,18 @@ SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, length(t.payload
         AND f.due IS NULL AND f.cancelled = 0 AND (f.state = 3 OR f.state = 4)))`)
 		st.HeadsOfKeys = dialect.Batch{SQL: "{rows}", Row: row, Max: 100}
 	}
+	list(&st.KeyRates, ":name", `SELECT task_key, full_at
+  FROM {key_rate}
+ WHERE queue = :queue
+   AND task_key IN ({rows})`)
+	text(&st.ExpireKeyRates, `DELETE FROM {key_rate}
+ WHERE (queue, task_key) IN (
+   SELECT queue, task_key
+     FROM {key_rate}
+    WHERE full_at <= {now} - :age
+    ORDER BY full_at
+    {limit})
+   AND full_at <= {now} - :age`)
 	byID(&st.LockWaiting, `SELECT id, state, due, created
   FROM {task}
  WHERE id IN ({rows})
@@ -203,6 +215,10 @@ VALUES {rows}`, "(:id, :workflow_id, :name, :queue_name, :needs, :dependents, :a
 	rows(&st.AddWorkflowNeeds, `INSERT INTO {need} (parent, child, on_failure, met)
 VALUES {rows}`, "(:parent, :child, :on_failure, 0)")
 	rows(&st.AddStatistics, addStatistics, addStatisticsRow)
+	rows(&st.SetKeyRates, `INSERT INTO {key_rate} (queue, task_key, full_at)
+VALUES {rows}
+ON CONFLICT (queue, task_key) DO UPDATE
+   SET full_at = excluded.full_at`, "(:queue, :name, :full_at)")
 	byRow := func(field *dialect.Batch, text string) {
 		if field.SQL == "" {
 			*field = dialect.Batch{SQL: t(text), Max: 1}

@@ -27,6 +27,12 @@ type KeyCount struct {
 	Tasks int64   `db:"tasks"`
 }
 
+// KeyRateRow is one line of dialect.Statements.KeyRates.
+type KeyRateRow struct {
+	Key  string `db:"task_key"`
+	Full int64  `db:"full_at"` // when all starts of the key are free again, in microseconds
+}
+
 // KVRow is a key/value record, which all clients of the same tables share.
 type KVRow struct {
 	Namespace string `db:"namespace"`

@@ -51,6 +51,10 @@ type Texts struct {
 	// number of affected rows reports whether something was changed. QueueKV returns the limits and the pause of the queue
 	// :name, as far as it has them.
 	GetKV, ListKV, EarliestKV, AddKV, SetKV, DropKV, ExpireKV, LockKV, QueueKV string
+
+	// DropKeyRates removes the rows of :queue from the table key_rate, and CapKeyRates lowers their full_at to at most
+	// :full_at.
+	DropKeyRates, CapKeyRates string
 }
 
 // NewTexts returns the statements of a dialect for tables of some names.
@@ -143,6 +147,11 @@ SELECT :namespace, :name, {now}, :value, {now}, {now} + :ttl
  WHERE namespace = :namespace AND name = :name`)
 	out.QueueKV = t(kvs + "IN ('" + dialect.LimitNamespace + "', '" + dialect.PauseNamespace + `')
    AND name = :name`)
+	out.DropKeyRates = t(`DELETE FROM {key_rate}
+ WHERE queue = :queue`)
+	out.CapKeyRates = t(`UPDATE {key_rate}
+   SET full_at = :full_at
+ WHERE queue = :queue AND full_at > :full_at`)
 	out.Next = dialect.WithinLimits(out.Next)
 	out.setMoves(t)
 	return out

@@ -26,7 +26,7 @@ type CheckoutResult struct {
 	Rows  []dialect.Row // the leased tasks, and those moved to POISON
 	Until time.Time     // this process's own estimate of the leases' end, never later than the database's
 	More  bool          // due tasks may have been left because of the payloads' size, or were not looked for
-	Wait  time.Duration // until the queue's rate allows the next start; 0 if it allows one, or the queue has no rate
+	Wait  time.Duration // until a rate of the queue allows the next start; 0 if none keeps tasks waiting
 	Added Notices       // of those that it moved to POISON
 }
 

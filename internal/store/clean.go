@@ -57,8 +57,9 @@ const (
 
 // Clean removes or archives the tasks of a queue whose retention has passed, and removes such attempts, in short
 // transactions. The last attempt of a removed task moves to the history if h keeps such attempts and its own retention
-// has not passed. An archived task keeps its last attempt in its row. Clean also removes the unique keys of all queues
-// that are no longer needed. On an error, Cleaned counts what was already removed; the next call continues there.
+// has not passed. An archived task keeps its last attempt in its row. Clean also removes, of all queues, the unique
+// keys and the rates of keys that are no longer needed. On an error, Cleaned counts what was already removed; the next
+// call continues there.
 func (s *Store) Clean(ctx context.Context, queue string, r Retention, h History) (done Cleaned, err error) {
 	for _, part := range []struct {
 		keep   time.Duration
@@ -86,6 +87,9 @@ func (s *Store) Clean(ctx context.Context, queue string, r Retention, h History)
 	}
 	if err == nil {
 		err = s.cleanKeys(ctx)
+	}
+	if err == nil {
+		err = s.cleanKeyRates(ctx)
 	}
 	return done, err
 }

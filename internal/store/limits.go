@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +20,7 @@ type Limits struct {
 	Rate      Rate // starts
 	PerKey    bool // the keys are served in turn
 	KeyLeased int  // tasks of each key in PROCESSING; 0 is no limit
+	KeyRate   Rate // starts of each key
 	Order     Order
 }
 
@@ -43,13 +43,6 @@ func (l Limits) perKey() int {
 	return l.KeyLeased
 }
 
-// Rate is a number of starts in a time, on average, of which up to Burst may come at once. The zero value is no limit.
-type Rate struct {
-	Starts int
-	Per    time.Duration
-	Burst  int
-}
-
 // The largest numbers of a limit.
 const (
 	maxLeased  = 1_000_000
@@ -68,47 +61,13 @@ func (l Limits) Check() error {
 	case l.Order != OrderNone && l.Order != OrderBlock && l.Order != OrderSkip:
 		return fmt.Errorf("%w: an order %q; it is %q, %q or none", errs.ErrOption, l.Order, OrderBlock, OrderSkip)
 	}
-	return l.Rate.check()
-}
-
-func (r Rate) check() error {
-	switch {
-	case r == Rate{}:
-		return nil
-	case r.Starts < 1 || r.Starts > maxStarts:
-		return fmt.Errorf("%w: a rate of %d starts; it must be 1 to %d", errs.ErrOption, r.Starts, maxStarts)
-	case r.Per < time.Millisecond || r.Per > maxRatePer:
-		return fmt.Errorf("%w: a rate per %v; the time must be %v to %v", errs.ErrOption, r.Per, time.Millisecond, maxRatePer)
-	case r.Burst < 1 || r.Burst > maxStarts:
-		return fmt.Errorf("%w: a burst of %d starts; it must be 1 to %d", errs.ErrOption, r.Burst, maxStarts)
-	case r.interval() > int64(math.MaxInt64/2/time.Duration(r.Burst)):
-		return fmt.Errorf("%w: a burst of %d is too large for a rate of %d per %v", errs.ErrOption, r.Burst, r.Starts, r.Per)
+	if err := l.Rate.check(); err != nil {
+		return err
+	}
+	if err := l.KeyRate.check(); err != nil {
+		return fmt.Errorf("%w (per key)", err)
 	}
 	return nil
-}
-
-// interval is the time of one start in nanoseconds, rounded up so that the rate is never exceeded.
-func (r Rate) interval() int64 { return (int64(r.Per) + int64(r.Starts) - 1) / int64(r.Starts) }
-
-// allowed returns how many starts the rate allows at now, and, if it is none, how long it is until the next. full is
-// when all of the burst is free again; all times are in nanoseconds. This is the generic cell rate algorithm.
-func (r Rate) allowed(now, full int64) (n int, wait time.Duration) {
-	if r == (Rate{}) {
-		return math.MaxInt, 0
-	}
-	room := now + int64(r.Burst)*r.interval() - max(full, now)
-	if room >= r.interval() {
-		return int(room / r.interval()), 0
-	}
-	return 0, time.Duration(r.interval() - room)
-}
-
-// after returns full after n starts at now.
-func (r Rate) after(now, full int64, n int) int64 {
-	if r == (Rate{}) || n == 0 {
-		return full
-	}
-	return max(full, now) + int64(n)*r.interval()
 }
 
 // limitRecord is the record of a queue with limits, as readable JSON. A checkout of the queue locks it first.
@@ -117,23 +76,17 @@ type limitRecord struct {
 	Rate      *rateRecord `json:"rate,omitempty"`
 	PerKey    bool        `json:"per_key,omitempty"`
 	KeyLeased int         `json:"key_leased,omitempty"`
+	KeyRate   *rateRecord `json:"key_rate,omitempty"`
 	Order     Order       `json:"order,omitempty"`
 
 	Full  int64  `json:"full_at,omitempty"`   // when all of the rate's burst is free again, in nanoseconds since 1970
 	After string `json:"after_key,omitempty"` // the last key that was served; the next turn begins after it
 }
 
-type rateRecord struct {
-	Starts int    `json:"starts"`
-	Per    string `json:"per"`
-	Burst  int    `json:"burst"`
-}
-
 func (r limitRecord) limits() (l Limits, err error) {
 	l = Limits{Leased: r.Leased, PerKey: r.PerKey, KeyLeased: r.KeyLeased, Order: r.Order}
-	if r.Rate != nil {
-		l.Rate = Rate{Starts: r.Rate.Starts, Burst: r.Rate.Burst}
-		l.Rate.Per, err = time.ParseDuration(r.Rate.Per)
+	if l.Rate, err = r.Rate.rate(); err == nil {
+		l.KeyRate, err = r.KeyRate.rate()
 	}
 	if err == nil {
 		err = l.Check()
@@ -142,10 +95,9 @@ func (r limitRecord) limits() (l Limits, err error) {
 }
 
 func (r *limitRecord) set(l Limits) {
-	r.Leased, r.PerKey, r.KeyLeased, r.Order, r.Rate = l.Leased, l.PerKey || l.perKey() > 0, l.KeyLeased, l.Order, nil
-	if l.Rate != (Rate{}) {
-		r.Rate = &rateRecord{l.Rate.Starts, l.Rate.Per.String(), l.Rate.Burst}
-	}
+	r.Leased, r.KeyLeased, r.Order = l.Leased, l.KeyLeased, l.Order
+	r.PerKey = l.PerKey || l.perKey() > 0 || l.KeyRate != (Rate{})
+	r.Rate, r.KeyRate = recordOf(l.Rate), recordOf(l.KeyRate)
 }
 
 func parseLimits(r Record) (out limitRecord, l Limits, err error) {
@@ -223,6 +175,9 @@ func (s *Store) SetLimits(ctx context.Context, queue string, change func(Limits)
 		if err == nil {
 			err = l.Check()
 		}
+		if err == nil {
+			err = s.changeKeyRate(ctx, conn, queue, old, was.KeyRate, l.KeyRate)
+		}
 		if err != nil {
 			return err
 		}
@@ -233,6 +188,9 @@ func (s *Store) SetLimits(ctx context.Context, queue string, change func(Limits)
 			_, err = s.sql.Exec(ctx, conn, s.sql.Texts.DropKV, dialect.Args{"namespace": dialect.LimitNamespace, "name": queue})
 		} else {
 			rec.set(l)
+			if l.Rate != was.Rate {
+				rec.Full = min(rec.Full, l.Rate.latest(old.Now*int64(time.Microsecond)))
+			}
 			err = s.putLimits(ctx, conn, old, exists, queue, rec)
 		}
 		if err != nil {
@@ -314,6 +272,7 @@ type limitState struct {
 	refused atomic.Bool  // the last checkout found nothing that it might take
 	backlog atomic.Bool  // more tasks were due than DueFirst returns
 	walked  atomic.Int64 // how many checkouts in a row have passed over maxKeys keys, or locked rows, in vain
+	walk    vainWalk
 	locked  lockedTasks
 	limits  atomic.Pointer[Limits] // as they were last read
 }

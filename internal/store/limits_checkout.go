@@ -34,7 +34,7 @@ func (s *Store) checkout(ctx context.Context, r dialect.CheckoutRequest) (out li
 // limitedCheckout is the result of a checkout.
 type limitedCheckout struct {
 	leased dialect.Leased
-	wait   time.Duration // until the rate allows the next start
+	wait   time.Duration // until a rate allows the next start
 	more   bool          // tasks may be due that it has not come to
 }
 
@@ -107,9 +107,12 @@ type checkoutWithin struct {
 	limits Limits
 	rec    limitRecord
 	starts int // that the rate allows
+	rates  keyRates
 	leased dialect.Leased
 	bytes  int64 // of the payloads of leased
 	more   bool
+	// returned reports that tasks were taken over and are due again.
+	returned bool
 }
 
 func (c *checkoutWithin) run(ctx context.Context, old Record) (out limitedCheckout, err error) {
@@ -117,11 +120,15 @@ func (c *checkoutWithin) run(ctx context.Context, old Record) (out limitedChecko
 		return out, err
 	}
 	before, limits := c.rec, c.limits
+	c.rates.keys = map[string]*keyRate{}
 	c.state.limits.Store(&limits)
 	if c.starts, out.wait = c.limits.Rate.allowed(c.now, c.rec.Full); c.starts == 0 {
 		return out, errNothing
 	}
 	if err = c.lease(ctx); err != nil {
+		return out, err
+	}
+	if err = c.writeKeyRates(ctx); err != nil {
 		return out, err
 	}
 	started, at := 0, c.now // the last start
@@ -133,11 +140,13 @@ func (c *checkoutWithin) run(ctx context.Context, old Record) (out limitedChecko
 	out.leased, out.more = c.leased, c.more
 	if c.rec.Full = c.limits.Rate.after(at, c.rec.Full, started); started == c.starts {
 		_, out.wait = c.limits.Rate.allowed(at, c.rec.Full)
+	} else {
+		out.wait = c.state.walk.soonest(c.now, c.rates.wait)
 	}
 	switch {
 	case c.rec != before:
 		return out, c.s.putLimits(ctx, c.conn, old, true, c.r.Queue, c.rec)
-	case len(c.leased.Rows) == 0:
+	case len(c.leased.Rows) == 0 && !c.returned:
 		return out, errNothing
 	}
 	return out, nil
@@ -146,7 +155,12 @@ func (c *checkoutWithin) run(ctx context.Context, old Record) (out limitedChecko
 // lease takes over expired leases, which keep their slots, and leases due tasks for free slots, in the order asked for.
 func (c *checkoutWithin) lease(ctx context.Context) error {
 	expired := func() error {
-		return c.add(ctx, dialect.CheckoutRequest{Only: dialect.OnlyExpired, Limit: min(c.r.Limit, c.starts)})
+		had := len(c.leased.Rows)
+		err := c.add(ctx, dialect.CheckoutRequest{Only: dialect.OnlyExpired, Limit: min(c.r.Limit, c.starts)})
+		if err == nil {
+			err = c.returnTakenOver(ctx, had)
+		}
+		return err
 	}
 	if c.r.Expired {
 		if err := expired(); err != nil {
@@ -225,11 +239,15 @@ func keyOf(key *string) string {
 	return *key
 }
 
-// free returns how many more tasks of a key may be leased. Tasks without a key have no limit per key.
+// free returns how many more tasks of a key may be leased, if its rate was read. Tasks without a key have no limit per
+// key.
 func (t *turns) free(key string) int {
-	most := t.limits.perKey()
-	if most == 0 || key == "" {
-		return math.MaxInt
+	free := math.MaxInt
+	if most := t.limits.perKey(); most > 0 && key != "" {
+		free = max(most-t.busy[key], 0)
 	}
-	return max(most-t.busy[key], 0)
+	if starts, bounded := t.startsOf(key); bounded {
+		free = min(free, starts)
+	}
+	return free
 }

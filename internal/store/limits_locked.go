@@ -79,6 +79,7 @@ func (c *checkoutWithin) leaseInTurn(ctx context.Context, n int, busy map[string
 		for _, row := range c.leased.Rows[had:] {
 			leased[row.ID] = true
 			busy[keyOf(row.TaskKey)]++
+			c.countStart(row)
 		}
 		n -= len(leased)
 		if n == 0 || c.leased.More || c.s.sql.Texts.LockFree.SQL == "" {

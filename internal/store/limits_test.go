@@ -85,12 +85,14 @@ func TestLimitsAreChecked(t *testing.T) {
 		{Rate: Rate{0, time.Second, 1}}, {Rate: Rate{maxStarts + 1, time.Second, 1}}, {Rate: Rate{1, 0, 1}},
 		{Rate: Rate{1, time.Millisecond - 1, 1}}, {Rate: Rate{1, maxRatePer + 1, 1}}, {Rate: Rate{1, time.Second, 0}},
 		{Rate: Rate{1, time.Second, maxStarts + 1}}, {Rate: Rate{1, maxRatePer, maxStarts}},
+		{KeyRate: Rate{0, time.Second, 1}}, {KeyRate: Rate{1, time.Second, 0}}, {KeyRate: Rate{1, maxRatePer, maxStarts}},
 	} {
 		if err := l.Check(); !errors.Is(err, errs.ErrOption) {
 			t.Errorf("%+v: got %v, want ErrOption", l, err)
 		}
 	}
-	most := Limits{maxLeased, Rate{maxStarts, maxRatePer, maxStarts}, true, maxLeased, OrderSkip}
+	rate := Rate{maxStarts, maxRatePer, maxStarts}
+	most := Limits{maxLeased, rate, true, maxLeased, rate, OrderSkip}
 	for _, l := range []Limits{{}, {Leased: 1}, most} {
 		var r limitRecord
 		r.set(l)

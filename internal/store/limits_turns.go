@@ -70,11 +70,15 @@ func (t *turns) choose(ctx context.Context) (chosen []dialect.Row, err error) {
 		return nil, err
 	}
 	chosen, last := inTurn(t.found, after, t.n, t.free)
-	if len(chosen) > 0 {
+	switch {
+	case len(chosen) > 0:
 		t.rec.After = last
 		t.state.walked.Store(0)
-	} else if stopped { // all of these keys were in vain: the next checkout goes on behind them
-		t.more = t.state.walked.Add(1) < maxWalks
+		t.state.walk.ended()
+	case stopped: // all of these keys were in vain: the next checkout goes on behind them
+		t.more = t.state.walk.stopped(after, t.rec.After) && t.state.walked.Add(1) < maxWalks || t.more
+	default:
+		t.state.walk.ended()
 	}
 	return chosen, nil
 }
@@ -82,16 +86,21 @@ func (t *turns) choose(ctx context.Context) (chosen []dialect.Row, err error) {
 // few finds the due tasks of a queue that has few of them.
 func (t *turns) few(ctx context.Context) error {
 	first, all, err := t.first(ctx)
-	switch {
-	case err != nil:
-	case !all:
-		t.state.backlog.Store(true)
-	case t.limits.Order != OrderNone:
-		err = t.headsOf(ctx, first)
-	default:
-		t.add(first)
+	if err != nil {
+		return err
 	}
-	return err
+	if !all {
+		t.state.backlog.Store(true)
+		return nil
+	}
+	if err := t.readKeyRates(ctx, first); err != nil {
+		return err
+	}
+	if t.limits.Order != OrderNone {
+		return t.headsOf(ctx, first)
+	}
+	t.add(first)
+	return nil
 }
 
 // first returns the first due tasks, and whether these are all.
@@ -115,7 +124,7 @@ func (t *turns) walk(ctx context.Context) (stopped bool, err error) {
 			t.rec.After = at
 			return true, nil
 		}
-		limit := min(t.want-t.room+spareKeys, keysOnce, maxKeys-seen)
+		limit := min(max(t.want-t.room+spareKeys, seen), keysOnce, maxKeys-seen)
 		var rows []dialect.Row
 		if t.ahead.keys != nil {
 			rows, limit, t.ahead.keys = *t.ahead.keys, t.ahead.limit, nil
@@ -132,6 +141,10 @@ func (t *turns) walk(ctx context.Context) (stopped bool, err error) {
 		rows = slices.DeleteFunc(rows, func(row dialect.Row) bool {
 			return row.WasDue > row.Now || t.free(keyOf(row.TaskKey)) == 0 || round && keyOf(row.TaskKey) > begin
 		})
+		if err = t.readKeyRates(ctx, rows); err != nil {
+			return false, err
+		}
+		rows = slices.DeleteFunc(rows, func(row dialect.Row) bool { return t.free(keyOf(row.TaskKey)) == 0 })
 		if t.limits.Order == OrderNone {
 			err = t.firstOf(ctx, rows)
 		} else {
@@ -187,6 +200,9 @@ func (t *turns) moreOfKeys(ctx context.Context) error {
 	}
 	limit := min(t.want, (4*t.want+len(keys)-1)/len(keys)) // some keys have fewer
 	if most := t.limits.perKey(); most > 0 {
+		limit = min(limit, most)
+	}
+	if most := t.limits.KeyRate.Burst; most > 0 {
 		limit = min(limit, most)
 	}
 	return t.dueOf(ctx, keys, limit)

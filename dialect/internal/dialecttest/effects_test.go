@@ -31,6 +31,7 @@ func effects(t *testing.T, s *sqlrun.Session) {
 	e.archive()
 	e.keyValues()
 	e.attempts()
+	e.keyRates()
 }
 
 // world is the tables of a session, on which each change is a transaction of its own.

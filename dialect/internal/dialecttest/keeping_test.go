@@ -2,6 +2,7 @@ package dialecttest
 
 import (
 	"context"
+	"maps"
 	"strings"
 	"time"
 
@@ -166,4 +167,53 @@ func (e world) attempts() {
 	e.want("ExpireAttempts of another queue", expire("other", 0, 10), 0)
 	e.want("ExpireAttempts within a limit", expire("q", 0, 2), 2)
 	e.want("ExpireAttempts", expire("q", 0, 10), left-2)
+}
+
+// keyRates checks the statements on the rates per key.
+func (e world) keyRates() {
+	st := e.s.Texts
+	set := func(queue string, names []string, full ...int64) {
+		e.t.Helper()
+		e.tx(func(ctx context.Context, c dialect.Conn) error {
+			_, err := e.s.ExecBatch(ctx, c, st.SetKeyRates, dialect.Args{"queue": queue,
+				"name": dialect.Col[string](names), "full_at": dialect.Col[int64](full)}, len(names))
+			return err
+		})
+	}
+	wantRates := func(what, queue string, want map[string]int64) {
+		e.t.Helper()
+		var rows []sqlrun.KeyRateRow
+		e.tx(func(ctx context.Context, c dialect.Conn) (err error) {
+			names := dialect.Col[string]{"a", "A", "a ", "b", "absent"}
+			rows, err = sqlrun.QueryBatchAs[sqlrun.KeyRateRow](ctx, e.s, c, st.KeyRates,
+				dialect.Args{"queue": queue, "name": names}, len(names))
+			return err
+		})
+		got := map[string]int64{}
+		for _, row := range rows {
+			got[row.Key] = row.Full
+		}
+		if !maps.Equal(got, want) {
+			e.t.Errorf("%s: the rates are %v, want %v", what, got, want)
+		}
+	}
+	const later = 1 << 60
+	set("q", []string{"a", "A", "a "}, 1, 2, later)
+	set("other", []string{"a"}, 3)
+	set("q", []string{"b", "a"}, 4, later)
+	wantRates("SetKeyRates", "q", map[string]int64{"a": later, "A": 2, "a ": later, "b": 4})
+	e.exec(st.CapKeyRates, dialect.Args{"queue": "q", "full_at": int64(later - 1)})
+	wantRates("CapKeyRates", "q", map[string]int64{"a": later - 1, "A": 2, "a ": later - 1, "b": 4})
+	expire := func(age time.Duration, limit int) int {
+		e.t.Helper()
+		return e.exec(st.ExpireKeyRates, dialect.Args{"age": age.Microseconds(), "limit": limit})
+	}
+	e.want("ExpireKeyRates of a century", expire(100*365*24*time.Hour, 10), 0)
+	e.want("ExpireKeyRates within a limit", expire(0, 1), 1)
+	e.want("ExpireKeyRates", expire(0, 10), 2)
+	wantRates("ExpireKeyRates", "q", map[string]int64{"a": later - 1, "a ": later - 1})
+	set("other", []string{"b"}, later)
+	e.want("DropKeyRates", e.exec(st.DropKeyRates, dialect.Args{"queue": "q"}), 2)
+	wantRates("DropKeyRates", "q", map[string]int64{})
+	wantRates("DropKeyRates of another queue", "other", map[string]int64{"b": later})
 }

@@ -36,7 +36,7 @@ var elsewhere = map[string]string{
 // told are the statements that tell the number of rows or nothing, and return no columns.
 var told = []string{
 	"SetVersion", "AddKV", "SetKV", "DropKV", "ExpireKV", "ExpireAttempts", "ExpireLeases", "Notify",
-	"AddWorkflowChange", "AddAudit",
+	"AddWorkflowChange", "AddAudit", "DropKeyRates", "CapKeyRates", "ExpireKeyRates",
 }
 
 // everyStatementRuns checks that the server takes each statement, in a transaction of its own, and returns no columns
@@ -225,6 +225,9 @@ func (r runner) batch(name string, b dialect.Batch) {
 			return err
 		case "WorkflowNeeds":
 			_, err := sqlrun.QueryBatchAs[sqlrun.NeedRow](ctx, r.s, c, b, args, min(b.Max, 2))
+			return err
+		case "KeyRates":
+			_, err := sqlrun.QueryBatchAs[sqlrun.KeyRateRow](ctx, r.s, c, b, args, min(b.Max, 2))
 			return err
 		}
 		if strings.HasSuffix(name, "Keys") && !strings.HasSuffix(name, "OfKeys") { // of unique tasks

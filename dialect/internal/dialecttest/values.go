@@ -20,6 +20,7 @@ func One() dialect.Args {
 		"kind": "k", "value": "v", "ttl": (*int64)(nil), "age": int64(1), "channel": "c", "payload": "p",
 		"workflow": uuid.UUID{1}, "child": uuid.UUID{2}, "step": int64(60), "from": int64(0), "until": int64(1),
 		"bytes": int64(1000), "used": int64(0), "share": int64(100),
+		"full_at": int64(1),
 	}
 }
 
@@ -52,7 +53,7 @@ func Two() dialect.Args {
 		"error_size": dialect.Col[*int64]{nil, new(int64)},
 		"progress":   dialect.Col[[]byte]{nil, []byte("p")}, "progress_size": dialect.Col[*int64]{nil, sizeOf(payload)},
 		"source": dialect.Col[string]{"w", "w"}, "latency": dialect.Col[string]{"", "1:1"},
-		"run_time": dialect.Col[string]{"1:1", ""},
+		"run_time": dialect.Col[string]{"1:1", ""}, "full_at": dialect.Col[int64]{1, 2},
 	}
 	for _, name := range dialect.StatisticsColumns {
 		if out[name] == nil {

@@ -12,6 +12,17 @@ CREATE TABLE IF NOT EXISTS {kv} (
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4
   COMMENT = 'Records that all clients share, such as pauses, settings, workers and schedules.';
 
+-- The rates per key of queues with limits. A row is a key that has started tasks; full_at is when all of its starts are
+-- free again, in microseconds since 1970 in UTC. A key without a row has all of them. Only a checkout that has locked
+-- the limits of the queue writes its rows, and cleaning removes those whose time has passed.
+CREATE TABLE IF NOT EXISTS {key_rate} (
+  queue VARBINARY(400) NOT NULL,
+  task_key VARBINARY(800) NOT NULL,
+  full_at BIGINT NOT NULL COMMENT 'when all starts of the key are free again, in microseconds since 1970',
+  PRIMARY KEY (queue, task_key),
+  KEY {prefix}key_rate_full (full_at)
+) ENGINE = InnoDB COMMENT = 'The keys that have started tasks, in queues with a rate per key.';
+
 -- The history of attempts. The last attempt of a task is in the task's row. This table has the earlier ones, and the
 -- last one of a task that was removed.
 CREATE TABLE IF NOT EXISTS {attempt} (

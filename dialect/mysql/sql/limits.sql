@@ -87,3 +87,20 @@ SELECT x.*
      SELECT 1
        FROM {task} AS f FORCE INDEX ({prefix}task_order)
       WHERE f.order_queue = :queue AND f.task_key = :task_key AND f.order_failed = 1 AND f.id < x.id));
+
+-- SetKeyRates
+-- Runs in a checkout of a queue with a rate per key, under the lock of the limits. Index: the primary key.
+INSERT INTO {key_rate} (queue, task_key, full_at)
+SELECT :queue, d.task_key, d.full_at
+  FROM ({rows}) AS d
+    ON DUPLICATE KEY UPDATE full_at = d.full_at;
+
+-- SetKeyRates row
+SELECT CAST(:name AS BINARY) AS task_key, :full_at AS full_at;
+
+-- ExpireKeyRates
+-- Runs for cleaning. Index: key_rate_full.
+DELETE FROM {key_rate}
+ WHERE full_at <= {now} - :age
+ ORDER BY full_at
+ LIMIT :limit;

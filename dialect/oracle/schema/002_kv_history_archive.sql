@@ -14,6 +14,21 @@ COMMENT ON TABLE {kv} IS 'Records that all clients share, such as pauses, settin
 COMMENT ON COLUMN {kv}.version IS 'checked by each write';
 COMMENT ON COLUMN {kv}.expires IS 'when it becomes invalid or, for a schedule, its next time';
 
+-- The rates per key of queues with limits. A row is a key that has started tasks; full_at is when all of its starts are
+-- free again, in microseconds since 1970 in UTC. A key without a row has all of them. Only a checkout that has locked
+-- the limits of the queue writes its rows, and cleaning removes those whose time has passed.
+CREATE TABLE {key_rate} (
+  queue VARCHAR2(400 BYTE) NOT NULL,
+  task_key VARCHAR2(800 BYTE) NOT NULL,
+  full_at NUMBER(19) NOT NULL,
+  CONSTRAINT {prefix}krate_pk PRIMARY KEY (queue, task_key)
+) INITRANS 16;
+
+COMMENT ON TABLE {key_rate} IS 'The keys that have started tasks, in queues with a rate per key.';
+COMMENT ON COLUMN {key_rate}.full_at IS 'when all starts of the key are free again, in microseconds since 1970';
+
+CREATE INDEX {owner}krate_full ON {key_rate} (full_at);
+
 -- The history of attempts. The last attempt of a task is in the task's row. This table has the earlier ones, and the
 -- last one of a task that was removed.
 CREATE TABLE {attempt} (

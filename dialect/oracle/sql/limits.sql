@@ -82,3 +82,25 @@ SELECT {candidate}
      SELECT 1
        FROM {task} f
       WHERE f.order_queue = :queue AND f.order_key = :task_key AND f.order_failed = 1 AND f.order_id < t.id));
+
+-- SetKeyRates
+-- Runs in a checkout of a queue with a rate per key, under the lock of the limits. Index: the primary key.
+BEGIN
+  {rows}
+END;
+/
+
+-- SetKeyRates row
+BEGIN
+  UPDATE {key_rate} SET full_at = :full_at WHERE queue = :queue AND task_key = :name;
+  IF SQL%ROWCOUNT = 0 THEN
+    INSERT INTO {key_rate} (queue, task_key, full_at) VALUES (:queue, :name, :full_at);
+  END IF;
+END;
+/
+
+-- ExpireKeyRates
+-- Runs for cleaning. Index: krate_full.
+DELETE FROM {key_rate}
+ WHERE full_at <= {now} - :age
+   AND ROWNUM <= :limit;

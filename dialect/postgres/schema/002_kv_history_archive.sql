@@ -15,6 +15,22 @@ COMMENT ON COLUMN {kv}.expires IS 'when it becomes invalid or, for a schedule, i
 
 CREATE INDEX {prefix}kv_expires ON {kv} (namespace, expires, name) WHERE expires IS NOT NULL;
 
+-- The rates per key of queues with limits. A row is a key that has started tasks; full_at is when all of its starts are
+-- free again, in microseconds since 1970 in UTC. A key without a row has all of them. Only a checkout that has locked
+-- the limits of the queue writes its rows, and cleaning removes those whose time has passed.
+CREATE TABLE {key_rate} (
+  queue varchar(100) COLLATE "C" NOT NULL,
+  task_key varchar(200) COLLATE "C" NOT NULL,
+  full_at bigint NOT NULL,
+  PRIMARY KEY (queue, task_key)
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0,
+  autovacuum_analyze_scale_factor = 0.05);
+
+COMMENT ON TABLE {key_rate} IS 'The keys that have started tasks, in queues with a rate per key.';
+COMMENT ON COLUMN {key_rate}.full_at IS 'when all starts of the key are free again, in microseconds since 1970';
+
+CREATE INDEX {prefix}key_rate_full ON {key_rate} (full_at);
+
 -- The history of attempts. The last attempt of a task is in the task's row. This table has the earlier ones, and the
 -- last one of a task that was removed.
 CREATE TABLE {attempt} (

@@ -82,3 +82,30 @@ SELECT x.*
         AND f.due IS NULL
         AND f.cancelled = 0
         AND f.state IN ({ERROR}, {POISON})));
+
+-- KeyRates
+-- Runs in a checkout of a queue with a rate per key, for the keys of the tasks that it has found. Index: the primary
+-- key.
+SELECT k.task_key, k.full_at
+  FROM {key_rate} k
+ WHERE k.queue = :queue
+   AND k.task_key = ANY (CAST(:name AS text[]));
+
+-- SetKeyRates
+-- Runs in a checkout of a queue with a rate per key, under the lock of the limits. Index: the primary key.
+INSERT INTO {key_rate} (queue, task_key, full_at)
+SELECT CAST(:queue AS text), d.task_key, d.full_at
+  FROM unnest(CAST(:name AS text[]), CAST(:full_at AS bigint[])) AS d (task_key, full_at)
+ON CONFLICT (queue, task_key) DO UPDATE
+   SET full_at = excluded.full_at;
+
+-- ExpireKeyRates
+-- Runs for cleaning. Index: key_rate_full. The condition is checked again on the row as it is under its lock.
+DELETE FROM {key_rate}
+ WHERE full_at <= {now} - CAST(:age AS bigint)
+   AND ctid = ANY (ARRAY(
+         SELECT ctid
+           FROM {key_rate}
+          WHERE full_at <= {now} - CAST(:age AS bigint)
+          ORDER BY full_at
+          LIMIT :limit));

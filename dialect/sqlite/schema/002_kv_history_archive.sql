@@ -11,6 +11,17 @@ CREATE TABLE {kv} (
 
 CREATE INDEX {prefix}kv_expires ON {kv} (namespace, expires, name) WHERE expires IS NOT NULL;
 
+-- The rates per key of queues with limits. A row is a key that has started tasks; full_at is when all of its starts are
+-- free again, in microseconds since 1970 in UTC. A key without a row has all of them. Only a checkout that has locked
+-- the limits of the queue writes its rows, and cleaning removes those whose time has passed.
+CREATE TABLE {key_rate} (
+  queue TEXT NOT NULL,
+  task_key TEXT NOT NULL,
+  full_at INTEGER NOT NULL,
+  PRIMARY KEY (queue, task_key)) STRICT, WITHOUT ROWID;
+
+CREATE INDEX {prefix}key_rate_full ON {key_rate} (full_at);
+
 -- The history of attempts. The last attempt of a task is in the task's row. This table has the earlier ones, and the
 -- last one of a task that was removed.
 CREATE TABLE {attempt} (

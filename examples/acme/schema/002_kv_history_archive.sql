@@ -1,6 +1,8 @@
 CREATE TABLE {kv} (namespace TEXT, name TEXT, version INTEGER NOT NULL, value TEXT NOT NULL, updated INTEGER NOT NULL,
   expires INTEGER, PRIMARY KEY (namespace, name)) STRICT;
 
+CREATE TABLE {key_rate} (queue TEXT, task_key TEXT, full_at INTEGER NOT NULL, PRIMARY KEY (queue, task_key)) STRICT;
+
 CREATE TABLE {unique_key} (id BLOB PRIMARY KEY, task BLOB NOT NULL, expires INTEGER NOT NULL, queue TEXT NOT NULL,
   scope TEXT NOT NULL, name TEXT NOT NULL) STRICT;
 

@@ -1,0 +1,58 @@
+package store
+
+import (
+	"sync"
+	"time"
+)
+
+// vainWalk is a walk over the keys of a queue, through several checkouts of a client, in which none may start a task.
+// No promise depends on it.
+type vainWalk struct {
+	mu        sync.Mutex
+	under     bool   // way: the last checkout has stopped before it had seen all keys
+	begin, at string // the walk began after begin, and has come to at
+	next      int64  // when the first of the keys that it has passed over may start a task, in nanoseconds
+}
+
+// stopped notes that a checkout has passed over the keys after from, up to at, and no others. It reports whether the
+// next checkout should go on at once: not if the walk has come round.
+func (w *vainWalk) stopped(from, at string) (goOn bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.under {
+		w.under, w.begin, w.at = true, from, from
+	}
+	w.under = !between(w.at, w.begin, at) // another client may have walked from w.at to from
+	w.at = at
+	return w.under
+}
+
+// ended notes that a checkout has chosen tasks, or has seen all keys.
+func (w *vainWalk) ended() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.under = false
+}
+
+// soonest adds how long a checkout, whose time was now, would have to wait for the keys that it passed over, or 0. It
+// returns how long it is until the first key of the walk may start a task, or 0 if none is known.
+func (w *vainWalk) soonest(now int64, wait time.Duration) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if at := now + int64(wait); wait > 0 && (w.next <= now || at < w.next) {
+		w.next = at
+	}
+	next := w.next
+	if !w.under {
+		w.next = 0
+	}
+	return time.Duration(max(next-now, 0))
+}
+
+// between reports whether key is among those after from, up to to, where the first key follows the last one.
+func between(from, key, to string) bool {
+	if from < to {
+		return from < key && key <= to
+	}
+	return from < key || key <= to
+}
