@@ -171,21 +171,23 @@ func keyRateTakeovers(t *test) {
 	}
 }
 
-// keyRateGoesOn uses a worker that polls once an hour.
+// keyRateGoesOn uses a worker that polls once an hour, and one that runs until the queue is empty.
 func keyRateGoesOn(t *test) {
 	const n = 10
 	rate := admin.Rate{Starts: 1, Per: 50 * time.Millisecond, Burst: 1}
 	c, q := t.limited(admin.QueueLimits{KeyRate: rate})
 	key := func(i int) string { return []string{"a", "b"}[i%2] }
-	ids := t.enqueueMany(q, n, func(i int, nt *dbq.NewTask) { nt.Key = key(i) })
-	done := make(chan uuid.UUID, n)
-	stop := t.runWorker(worker.Worker{
-		Queue: q, PollMin: time.Hour, PollMax: time.Hour, Logger: quietLog, Concurrency: 3,
+	enqueue := func() []uuid.UUID {
+		return t.enqueueMany(q, n, func(i int, nt *dbq.NewTask) { nt.Key = key(i) })
+	}
+	ids := enqueue()
+	done := make(chan uuid.UUID, 2*n)
+	w := worker.Worker{Queue: q, PollMin: time.Hour, PollMax: time.Hour, Logger: quietLog, Concurrency: 3,
 		Handler: worker.HandlerFunc(func(_ context.Context, task dbq.Task) dbq.Outcome {
 			done <- task.ID
 			return dbq.Completed(nil)
-		}),
-	})
+		})}
+	stop := t.runWorker(w)
 	for i := range n {
 		select {
 		case <-done:
@@ -194,8 +196,11 @@ func keyRateGoesOn(t *test) {
 		}
 	}
 	stop()
-	if seen := t.keepsKeyRate(c, ids, key, rate); seen != n {
-		t.Errorf("the history of %d tasks has %d attempts", n, seen)
+	ids = append(ids, enqueue()...)
+	w.UntilEmpty, w.PollMin, w.PollMax = true, 0, 0
+	t.must(w.Run(t.ctx))
+	if seen := t.keepsKeyRate(c, ids, key, rate); seen != len(ids) {
+		t.Errorf("the history of %d tasks has %d attempts", len(ids), seen)
 	}
 }
 

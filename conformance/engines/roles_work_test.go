@@ -121,7 +121,26 @@ func workAsWorker(ctx context.Context, u *roleUser, c *dbq.Client) error {
 	if err != nil {
 		return err
 	}
+	if err := u.startWithinLimits(ctx, c); err != nil {
+		return err
+	}
 	return runAsWorker(ctx, q)
+}
+
+// startWithinLimits starts two tasks of a key, in a queue with a rate per key.
+func (u *roleUser) startWithinLimits(ctx context.Context, c *dbq.Client) error {
+	const queue = "limited"
+	rate := admin.Rate{Starts: 1000, Per: time.Second, Burst: 9}
+	err := admin.New(u.admin).ConfigureLimits(ctx, queue, func(l *admin.QueueLimits) { l.KeyRate = rate })
+	for range 2 {
+		if err == nil {
+			_, err = u.admin.Queue(queue).Enqueue(ctx, dbq.NewTask{Key: "a"})
+		}
+		if err == nil {
+			_, err = u.takeOver(ctx, c.Queue(queue))
+		}
+	}
+	return err
 }
 
 // reportAndRollUp writes and removes statistics.
@@ -264,7 +283,13 @@ func workAsOperator(ctx context.Context, u *roleUser, c *dbq.Client) error {
 		func() error { return ops.ResumeQueue(ctx, "q") },
 		func() error { return ops.ConfigureQueue(ctx, "q", func(s *admin.QueueSettings) { s.Batch = 7 }) },
 		func() error { return ops.ConfigureQueue(ctx, "q", func(s *admin.QueueSettings) { s.Batch = 8 }) },
-		func() error { return ops.ConfigureLimits(ctx, "q", func(l *admin.QueueLimits) { l.Leased = 8 }) },
+		func() error {
+			rate := admin.Rate{Starts: 1, Per: time.Hour, Burst: 1}
+			return ops.ConfigureLimits(ctx, "q", func(l *admin.QueueLimits) { l.Leased, l.KeyRate = 8, rate })
+		},
+		func() error {
+			return ops.ConfigureLimits(ctx, "q", func(l *admin.QueueLimits) { l.KeyRate.Per = time.Second })
+		},
 		func() error {
 			return ops.ConfigureLimits(ctx, "q", func(l *admin.QueueLimits) { *l = admin.QueueLimits{} })
 		},

@@ -53,9 +53,10 @@ func (c *checkoutWithin) readKeyRates(ctx context.Context, rows []dialect.Row) e
 			return err
 		}
 		for _, row := range found {
-			k := c.rates.keys[row.Key]
-			k.full = row.Full * int64(time.Microsecond)
-			k.left, _ = rate.allowed(c.now, k.full)
+			if k := c.rates.keys[row.Key]; k != nil {
+				k.full = row.Full * int64(time.Microsecond)
+				k.left, _ = rate.allowed(c.now, k.full)
+			}
 		}
 	}
 	for _, row := range rows {
@@ -158,9 +159,9 @@ func (c *checkoutWithin) returnTakenOver(ctx context.Context, had int) error {
 func (s *Store) changeKeyRate(ctx context.Context, conn dialect.Conn, queue string, old Record, was, to Rate) error {
 	args := dialect.Args{"queue": queue}
 	switch {
-	case was == to || was == Rate{}:
+	case was == to:
 		return nil
-	case to == Rate{}:
+	case was == Rate{}, to == Rate{}:
 		_, err := s.sql.Exec(ctx, conn, s.sql.Texts.DropKeyRates, args)
 		return err
 	}

@@ -76,7 +76,11 @@ func (t *turns) choose(ctx context.Context) (chosen []dialect.Row, err error) {
 		t.state.walked.Store(0)
 		t.state.walk.ended()
 	case stopped: // all of these keys were in vain: the next checkout goes on behind them
-		t.more = t.state.walk.stopped(after, t.rec.After) && t.state.walked.Add(1) < maxWalks || t.more
+		if t.state.walk.stopped(after, t.rec.After) {
+			t.more = t.state.walked.Add(1) < maxWalks || t.more
+		} else {
+			t.state.walked.Store(0)
+		}
 	default:
 		t.state.walk.ended()
 	}

@@ -1,0 +1,52 @@
+package store
+
+import (
+	"testing"
+	"time"
+)
+
+func TestVainWalkEndsWhenItHasComeRound(t *testing.T) {
+	t.Parallel()
+	type step struct {
+		from, at string
+		goOn     bool
+	}
+	for name, steps := range map[string][]step{
+		"from the start":        {{"", "c", true}, {"c", "f", true}, {"f", "a", false}, {"a", "d", true}, {"d", "b", false}},
+		"from the middle":       {{"m", "p", true}, {"p", "c", true}, {"c", "m", false}},
+		"with another client":   {{"c", "f", true}, {"m", "p", true}, {"x", "b", true}, {"e", "g", false}},
+		"another has come past": {{"c", "f", true}, {"d", "e", false}},
+	} {
+		var w vainWalk
+		for i, s := range steps {
+			if goOn := w.stopped(s.from, s.at); goOn != s.goOn {
+				t.Errorf("%s: step %d from %q to %q: it goes on: %v", name, i+1, s.from, s.at, goOn)
+			}
+		}
+	}
+}
+
+func TestVainWalkKnowsTheSoonestKey(t *testing.T) {
+	t.Parallel()
+	var w vainWalk
+	want := func(now int64, wait, soonest time.Duration) {
+		t.Helper()
+		if got := w.soonest(now, wait); got != soonest {
+			t.Errorf("at %d, with a wait of %d: %d, want %d", now, wait, got, soonest)
+		}
+	}
+	want(100, 0, 0)
+	want(100, 50, 50)
+	want(110, 0, 0) // the walk was over
+	w.stopped("a", "c")
+	want(200, 50, 50)
+	w.stopped("c", "e")
+	want(210, 90, 40)
+	w.stopped("e", "g")
+	want(220, 10, 10)
+	want(240, 0, 0) // its time has come
+	want(240, 30, 30)
+	w.ended()
+	want(250, 50, 20)
+	want(250, 50, 50)
+}
