@@ -255,29 +255,40 @@ func keyRateClean(t *test) {
 }
 
 func keyRateKilled(t *test) {
-	const keys, tasks = 4, 32
+	const keys, tasks, processes = 2, 16, 3
 	rate := admin.Rate{Starts: 1, Per: 50 * time.Millisecond, Burst: 2}
 	c := t.open()
 	q := c.Queue("q")
 	t.limit(c, "q", admin.QueueLimits{KeyRate: rate})
 	key := func(i int) string { return fmt.Sprint(i % keys) }
 	ids := t.enqueueMany(q, tasks, func(i int, nt *dbq.NewTask) { nt.Key, nt.MaxAttempts = key(i), 1000 })
-	leased := func() bool {
-		return len(t.list(c, admin.Filter{Queue: "q", States: []dbq.State{dbq.StateProcessing}})) > 0
+	for i := range processes {
+		p := t.start(childSpec{Do: "crash", Name: fmt.Sprint("killed ", i), Queue: "q", Lease: 100 * time.Millisecond})
+		defer p.wait(patience)
 	}
-	for i := range 2 {
-		p := t.start(childSpec{Do: "drain", Name: fmt.Sprint("killed ", i), Queue: "q", Batch: []int{3},
-			Lease: 300 * time.Millisecond, Pause: 40 * time.Millisecond})
-		t.eventually("a process has leased tasks", func() bool { return leased() && len(p.records()) > 0 })
-		p.kill()
+	crashed := func() (n int) {
+		for _, id := range ids {
+			attempts, err := admin.New(c).Attempts(t.ctx, id)
+			t.must(err)
+			for _, a := range attempts {
+				if a.Worker != c.Info().ID {
+					n++
+				}
+			}
+		}
+		return n
 	}
-	t.eventually("the rest is done", func() bool {
-		for _, task := range t.checkout(q, 3, long) {
-			t.must(q.Complete(t.ctx, task.Lease, nil))
+	t.eventually("each process has died in an attempt, and the rest is done", func() bool {
+		for _, task := range t.checkout(q, 1, long) {
+			end := dbq.Completed(nil)
+			if crashed() < processes {
+				end = dbq.Released(0) // so that each process finds a task
+			}
+			t.must(q.Settle(t.ctx, task.Lease, end))
 		}
 		return t.idle(t.ctx, c)
 	})
-	if n := t.keepsKeyRate(c, ids, key, rate); n < tasks/2 { // the processes remove some of the tasks
-		t.Errorf("the history of %d tasks has %d attempts", tasks, n)
+	if n := t.keepsKeyRate(c, ids, key, rate); n < tasks+processes {
+		t.Errorf("the history of %d tasks and %d that crashed has %d attempts", tasks, processes, n)
 	}
 }
