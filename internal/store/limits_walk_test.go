@@ -26,7 +26,7 @@ func TestVainWalkEndsWhenItHasComeRound(t *testing.T) {
 	}
 }
 
-func TestVainWalkKnowsTheSoonestKey(t *testing.T) {
+func TestVainWalkReturnsWaitOfSoonestKey(t *testing.T) {
 	t.Parallel()
 	var w vainWalk
 	want := func(now int64, wait, soonest time.Duration) {
