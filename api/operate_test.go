@@ -164,7 +164,7 @@ func TestQueuesAreConfigured(t *testing.T) {
 		"map[key_rate_burst:2 key_rate_per_seconds:60 key_rate_starts:3 leased:1 per_key:true]" {
 		t.Errorf("limits: %v", got)
 	}
-	s.refused(422, "invalid-request", "PATCH", mail+"/limits", `{"key_rate_burst":0}`)
+	s.refused(422, "option", "PATCH", mail+"/limits", `{"key_rate_burst":0}`)
 	if q["paused"] != true || q["by"] != "ann" || q["reason"] != "a test" {
 		t.Errorf("paused: %v", q)
 	}
