@@ -6,14 +6,12 @@ import (
 	"context"
 	_ "embed"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -28,9 +26,6 @@ import (
 	"github.com/dbq-go/dbq/workflow"
 	"github.com/google/uuid"
 )
-
-// screenshots is where TestScreenshots writes its pictures.
-var screenshots = flag.String("screenshots", "", "write the screenshots of docs/console.md into this `folder`")
 
 //go:embed testdata/axe.min.js
 var axe string
@@ -289,23 +284,5 @@ func TestDatabaseGoesAwayWhileAPageIsOpen(t *testing.T) {
 	p.do(chromedp.WaitVisible(chromedp.CSS("#stale")))
 	if got := value[int](p, `document.querySelectorAll("#live table").length`); got != 1 {
 		t.Error("the page lost what it showed")
-	}
-}
-
-// TestScreenshots writes the pictures of docs/console.md with -screenshots=FOLDER.
-func TestScreenshots(t *testing.T) {
-	if *screenshots == "" {
-		t.Skip("without -screenshots")
-	}
-	p := open(t)
-	for name, path := range p.paths() {
-		p.do(chromedp.EmulateViewport(1200, 800), chromedp.Navigate(p.url+path))
-		picture, err := chromedp.Run(p.ctx, chromedp.FullScreenshot(100))
-		if err == nil {
-			err = os.WriteFile(filepath.Join(*screenshots, name+".png"), picture, 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
 	}
 }

@@ -26,17 +26,17 @@ var loads = []load{
 	{webhooks, 60, .08, 0, 400 * time.Millisecond, 220 * time.Millisecond},
 }
 
-// statistics adds those of a week: a report for each minute of the last hour, for each quarter of an hour of the last
-// day, and for each hour before.
+// statistics adds those of a week: a report for each minute of the last hour or so, for each quarter of an hour of the
+// last day, and for each hour before.
 func (f *filler) statistics(ctx context.Context) error {
 	store := access.Of(f.c).Store
 	end := f.began.Truncate(time.Minute)
 	for at := end.Add(-7 * 24 * time.Hour).Truncate(time.Hour); at.Before(end); {
 		step := time.Minute
 		switch ago := end.Sub(at); {
-		case ago > 24*time.Hour:
+		case ago > 25*time.Hour:
 			step = time.Hour
-		case ago > time.Hour && at.Truncate(15*time.Minute).Equal(at) && ago > 75*time.Minute:
+		case ago > 90*time.Minute:
 			step = 15 * time.Minute
 		}
 		for _, l := range loads {
@@ -56,7 +56,7 @@ func (l load) counts(at time.Time, over time.Duration) series.Counts {
 	busy := (1 - .6*math.Cos(day)) * (.9 + .2*rand.Float64())
 	n := int64(l.perMinute * over.Minutes() * busy)
 	share := func(s float64) int64 { return int64(float64(n)*s*2*rand.Float64() + rand.Float64()) }
-	c := series.Counts{Enqueued: n, Failed: share(l.fails), Poisoned: share(l.poisons)}
+	c := series.Counts{Enqueued: n + n/20 - share(.05), Failed: share(l.fails), Poisoned: share(l.poisons)}
 	if outage := at.Unix() / 3600 % 24; outage == 14 {
 		c.Failed += n / 4
 	}

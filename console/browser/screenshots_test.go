@@ -1,0 +1,100 @@
+package browser
+
+import (
+	"context"
+	"flag"
+	"log/slog"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/console"
+	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/internal/sample"
+)
+
+// screenshots is where TestScreenshots writes its pictures.
+var screenshots = flag.String("screenshots", "", "write the screenshots of docs/console.md into this `folder`")
+
+// pictures are those that the documentation shows.
+var pictures = []string{"overview-light", "queue-dark", "queue-phone", "task-light"}
+
+// maxPicture is the size of a picture in the repository, in bytes.
+const maxPicture = 150 << 10
+
+// TestScreenshots checks the pages of dbq serve --demo, while its workers work. With -screenshots=../../docs/console it
+// writes the pictures of docs/console.md.
+func TestScreenshots(t *testing.T) {
+	c := dbqtest.New(t, dbq.WithName("shop")).Client // no name of this machine in a picture
+	if err := sample.Fill(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- sample.Run(ctx, c) }()
+	defer func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	poisoned, err := admin.New(c).List(t.Context(),
+		admin.Filter{Queue: "mail", States: []dbq.State{dbq.StatePoison}, Limit: 1})
+	if err != nil || len(poisoned) != 1 {
+		t.Fatalf("%d tasks are in POISON: %v", len(poisoned), err)
+	}
+	p := open(t)
+	p.visit(c)
+	for name, path := range map[string]string{
+		"overview": "", "queue": "queue?queue=mail&over=24h", "task": "task/" + poisoned[0].ID.String(),
+	} {
+		for look, width := range map[string]int64{"light": 1080, "dark": 1080, "phone": 390} {
+			colors := "light"
+			if look == "dark" {
+				colors = "dark"
+			}
+			p.do(chromedp.EmulateViewport(width, 820), scheme(colors), chromedp.Navigate(p.url+path))
+			if name == "queue" {
+				p.do(chromedp.WaitVisible(chromedp.CSS("figure.plot canvas")))
+				if look == "phone" { // below the figures
+					p.do(chromedp.Evaluate[chromedp.Void](`document.getElementById("series").scrollIntoView()`))
+				}
+			}
+			p.clean(name + "-" + look)
+			picture, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(picture) > maxPicture {
+				t.Errorf("%s-%s.png has %d bytes, over %d", name, look, len(picture), maxPicture)
+			}
+			if *screenshots == "" || !slices.Contains(pictures, name+"-"+look) {
+				continue
+			}
+			if err := os.WriteFile(filepath.Join(*screenshots, name+"-"+look+".png"), picture, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// visit has the browser visit a console of another database.
+func (p *page) visit(c *dbq.Client) {
+	p.t.Helper()
+	handler, err := console.New(console.Config{
+		Databases: map[string]*dbq.Client{"shop": c}, Authenticator: auth.Loopback{},
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	server := httptest.NewServer(handler)
+	p.t.Cleanup(server.Close)
+	p.url = server.URL + "/db/shop/"
+}
