@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// reportsAfter is how long after the end of a minute its statistics are there: the last step that a page shows is
+	// reportsAfter is how long after the end of a minute its statistics are there: the last minute that a page shows is
 	// complete.
 	reportsAfter = 10 * time.Second
 	// seriesFor is how long statistics are shown to other visitors: they change once a minute.
@@ -34,8 +34,14 @@ var spans = []span{
 	{"7d", "7 days", "hour", 7 * 24 * time.Hour, time.Hour},
 }
 
-// until returns the end of the last complete step.
-func (s span) until(now time.Time) time.Time { return now.Add(-reportsAfter).Truncate(s.step) }
+// around returns the time of a span: its steps, and the complete minutes of the step that has not ended.
+func (s span) around(now time.Time) (from, to time.Time) {
+	to = now.Add(-reportsAfter).Truncate(time.Minute)
+	return to.Truncate(s.step).Add(-s.over), to
+}
+
+// Partial reports whether a step has not ended.
+func (s series) Partial(p admin.Point) bool { return p.At.Add(s.Span.step).After(s.to) }
 
 // span returns the time that the visitor has chosen.
 func (v *visit) span() (span, error) {
@@ -60,15 +66,16 @@ type series struct {
 	Spans  []span
 	Read   time.Time
 	Points []admin.Point
+	to     time.Time
 }
 
 // series returns the statistics of a queue.
 func (v *visit) series(queue string, s span) (series, error) {
 	return v.db.series.get(v.ctx(), seriesKey{queue, s.Name}, func(ctx context.Context) (series, error) {
 		now := time.Now()
-		to := s.until(now)
-		points, err := v.db.admin.Series(ctx, queue, to.Add(-s.over), to, s.step)
-		return series{s, spans, now, points}, err
+		from, to := s.around(now)
+		points, err := v.db.admin.Series(ctx, queue, from, to, s.step)
+		return series{s, spans, now, points, to}, err
 	})
 }
 
@@ -116,8 +123,8 @@ type counts []int64
 // readHours reads the last hour of all queues. It returns nothing if there are too many queues for that.
 func (d *database) readHours(ctx context.Context) (map[string]hour, error) {
 	last := spans[0]
-	to := last.until(time.Now())
-	all, err := d.admin.SeriesOfAll(ctx, to.Add(-last.over), to, last.step)
+	from, to := last.around(time.Now())
+	all, err := d.admin.SeriesOfAll(ctx, from, to, last.step)
 	if errors.Is(err, dbq.ErrOption) {
 		return nil, nil
 	}

@@ -15,7 +15,7 @@
 
   // columns returns the columns of a table, the first one being the times.
   function columns(table, of) {
-    const rows = [...table.tBodies[0].rows];
+    const rows = [...table.tBodies[0].rows].filter((row) => row.dataset.partial == null); // it would look like a decline
     const number = (cell) => (cell.dataset.v === "" ? null : Number(cell.dataset.v));
     const times = rows.map((row) => Date.parse(row.querySelector("time").dateTime) / 1000);
     return [times, ...of.map((i) => rows.map((row) => number(row.cells[i])))];
