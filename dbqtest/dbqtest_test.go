@@ -3,6 +3,7 @@ package dbqtest_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -139,5 +140,15 @@ func TestDatabasesOfTwoTestsAreIndependent(t *testing.T) {
 	nb, err := b.Now(t.Context())
 	if err != nil || na.Sub(nb) < 59*time.Minute {
 		t.Errorf("the other clock moved, too: %v and %v (%v)", na, nb, err)
+	}
+}
+
+// TestErrorsAreShownWhole has an error with a text like a part of the database's path, which is no secret.
+func TestErrorsAreShownWhole(t *testing.T) {
+	t.Parallel()
+	db := dbqtest.New(t)
+	_, err := db.Queue("q").Enqueue(t.Context(), dbq.NewTask{Kind: strings.Repeat("x", 2001)})
+	if !errors.Is(err, dbq.ErrInvalid) || !strings.Contains(err.Error(), "2001") {
+		t.Errorf("got %v", err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 const scheme = "dbqtest"
 
 func init() {
-	dialect.Register(dialect.Driver{Schemes: []string{scheme}, Dialect: movable{}, Open: openMovable})
+	dialect.Register(dialect.Driver{Schemes: []string{scheme}, File: true, Dialect: movable{}, Open: openMovable})
 }
 
 // movable is SQLite's dialect with a clock that can be moved: each statement adds a table's value to the database's

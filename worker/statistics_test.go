@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"encoding/binary"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -191,5 +192,31 @@ func TestShortRunObeysTheQueuesSettings(t *testing.T) {
 		if got := s.sum(t).Started; (got == 0) != off {
 			t.Errorf("with NoStatistics %v, %d attempts are reported", off, got)
 		}
+	}
+}
+
+// TestBurstsAreEstimated samples a minute of which three seconds have more tasks than a sample counts.
+func TestBurstsAreEstimated(t *testing.T) {
+	t.Parallel()
+	const tasks, most = 60_000, 1000
+	s := newStatistics(t, filepath.Join(t.TempDir(), "q.db"))
+	q, minute := s.cfg.Queue, time.Now().Truncate(time.Minute).Add(-5*time.Minute)
+	for begin := 0; begin < tasks; begin += most {
+		ts := make([]dbq.NewTask, most)
+		for i := range ts {
+			at := minute.Add(10*time.Second + time.Duration(begin+i)*3*time.Second/tasks)
+			ts[i].ID = dbq.NewID()
+			binary.BigEndian.PutUint64(ts[i].ID[:], uint64(at.UnixMilli())<<16|0x7000)
+		}
+		if _, err := q.EnqueueMany(t.Context(), ts); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := access.Of(q.Client()).Store.Sample(t.Context(), minute.UnixMicro(), func(string) bool { return false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := s.sum(t).Enqueued; n < tasks*9/10 || n > tasks*11/10 {
+		t.Errorf("%d tasks are estimated, want about %d", n, tasks)
 	}
 }

@@ -67,7 +67,7 @@ func limitKilled(t *test) {
 	}
 	for i := range 2 {
 		p := t.start(childSpec{Do: "drain", Name: fmt.Sprint("killed ", i), Queue: "q", Batch: []int{3},
-			Lease: 300 * time.Millisecond, Pause: 20 * time.Millisecond})
+			Lease: 600 * time.Millisecond, Pause: 150 * time.Millisecond}) // it holds tasks nearly all the time
 		t.eventually("a process has leased tasks", func() bool { return leased() > 0 && len(p.records()) > 0 })
 		p.kill()
 	}

@@ -33,8 +33,9 @@ const (
 	// The sampler counts tasks up to sampleAll of each state in all queues, which it divides by the number of queues, but
 	// at most sampleMost and at least sampleLeast of each queue.
 	sampleAll, sampleMost, sampleLeast = 100_000, 10_000, 100
-	// sampleEnqueued is how many tasks of all queues it counts that were enqueued in a minute.
-	sampleEnqueued = 50_000
+	// sampleEnqueued is how many tasks of all queues it counts that were enqueued in a minute. If there are more, it
+	// counts an equal share of them in each of sampleParts of the minute.
+	sampleEnqueued, sampleParts = 50_000, 60
 	// maxSeriesRows is how many rows a series may read: about 100 MB of memory.
 	maxSeriesRows = 200_000
 )

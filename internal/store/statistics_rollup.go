@@ -64,28 +64,46 @@ func (s *Store) countSome(ctx context.Context) ([]QueueStats, error) {
 }
 
 // countEnqueued counts the tasks of a minute by their ids, which begin with the time. If there are more than
-// sampleEnqueued, it counts those of the first part of the minute and multiplies.
+// sampleEnqueued, it counts in each part of the minute those of its first moments, and multiplies.
 func (s *Store) countEnqueued(ctx context.Context, since int64) (map[string]int64, error) {
-	begin, parts, of := time.UnixMicro(since), int64(1), int64(1)
-	after, before := firstID(begin), firstID(begin.Add(time.Minute))
-	last, more, err := s.idBehind(ctx, after, before, sampleEnqueued)
-	if err != nil {
-		return nil, err
-	}
-	if more {
-		of, parts = minute, max(timeOf(last).UnixMicro()-since, 1000)
-		before = firstID(begin.Add(time.Duration(parts) * time.Microsecond))
-	}
 	out := map[string]int64{}
-	err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) error {
+	begin := time.UnixMicro(since)
+	end := begin.Add(time.Minute)
+	_, more, err := s.idBehind(ctx, firstID(begin), firstID(end), sampleEnqueued)
+	if err != nil || !more {
+		if err == nil {
+			err = s.addEnqueued(ctx, out, begin, end, end)
+		}
+		return out, err
+	}
+	const part = time.Minute / sampleParts
+	for ; begin.Before(end) && err == nil; begin = begin.Add(part) {
+		until := begin.Add(part)
+		last, more, failed := s.idBehind(ctx, firstID(begin), firstID(until), sampleEnqueued/sampleParts)
+		if err = failed; more {
+			until = timeOf(last)
+			if least := begin.Add(time.Millisecond); until.Before(least) {
+				until = least
+			}
+		}
+		if err == nil {
+			err = s.addEnqueued(ctx, out, begin, until, begin.Add(part))
+		}
+	}
+	return out, err
+}
+
+// addEnqueued counts the tasks from begin until a time, and adds as many for each queue as there are until the end if
+// they go on like this.
+func (s *Store) addEnqueued(ctx context.Context, out map[string]int64, begin, until, end time.Time) error {
+	return s.read(ctx, func(ctx context.Context, conn dialect.Conn) error {
 		rows, err := sqlrun.QueryAs[sqlrun.QueueCount](ctx, s.sql, conn, s.sql.Texts.CountIDs,
-			dialect.Args{"after": after, "before": before})
+			dialect.Args{"after": firstID(begin), "before": firstID(until)})
 		for _, r := range rows {
-			out[r.Queue] = r.Tasks * of / parts
+			out[r.Queue] += r.Tasks * end.Sub(begin).Microseconds() / until.Sub(begin).Microseconds()
 		}
 		return err
 	})
-	return out, err
 }
 
 // RollUp adds up the periods that are final at a time by the database's clock, and removes rows whose retention has
