@@ -53,11 +53,11 @@ func TestClientsFailTasksWhoseOutcomeCannotBeStored(t *testing.T) {
 		s := u.serve()
 		ids := map[string]string{}
 		for _, payload := range []string{"unknown", "unsendable", "raised", "progress", "plain"} {
-			ids[payload] = u.run("enqueue", "--queue", "mail", "--payload", payload).id()
+			ids[payload] = u.run("enqueue", "--queue", "mail", "--max-attempts", "1", "--payload", payload).id()
 		}
 		w := u.client(l, s.url)
 		for _, payload := range []string{"unknown", "unsendable", "raised"} {
-			eventually(t, payload+" fails", func() bool { return u.task(ids[payload])["state"] == "ERROR" })
+			eventually(t, payload+" fails", func() bool { return u.task(ids[payload])["state"] == "POISON" })
 			got := u.task(ids[payload])
 			if text, _ := got["result"].(string); got["attempt"] != 1.0 ||
 				!strings.HasPrefix(text, "the outcome cannot be stored: ") {
