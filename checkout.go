@@ -29,12 +29,18 @@ import (
 // leased or moved to POISON. ErrMayHaveHappened means that it could not determine this: some tasks may be leased
 // without a worker until their leases expire.
 func (q *Queue) Checkout(ctx context.Context, n int, lease time.Duration) ([]Task, error) {
-	tasks, exhausted, _, err := q.checkout(ctx, n, lease)
+	tasks, _, err := q.checkoutMore(ctx, n, lease)
+	return tasks, err
+}
+
+// checkoutMore is Checkout, but also reports whether it has left due tasks, or has not looked at all of them.
+func (q *Queue) checkoutMore(ctx context.Context, n int, lease time.Duration) (tasks []Task, more bool, err error) {
+	tasks, exhausted, more, err := q.checkout(ctx, n, lease)
 	if len(exhausted) > 0 { // the caller does not see them
 		q.c.cfg.logger.Error("dbq: tasks went to POISON: the lease of their last attempt expired",
 			"queue", q.name, "tasks", len(exhausted), "first", exhausted[0].ID.String())
 	}
-	return tasks, err
+	return tasks, more, err
 }
 
 // checkout is Checkout, but also returns the tasks that it moved to POISON, and whether the limit of bytes cut it

@@ -36,10 +36,13 @@ func (q *Queue) Consumer() *Consumer { return &Consumer{queue: q, waiter: q.c.wa
 func (c *Consumer) Checkout(ctx context.Context, n int, lease time.Duration) ([]Task, error) {
 	for pause := minPoll; ; {
 		c.waiter.BeforeCheckout()
-		tasks, err := c.queue.Checkout(ctx, n, lease)
+		tasks, more, err := c.queue.checkoutMore(ctx, n, lease)
 		c.waiter.AfterCheckout(len(tasks), err == nil && len(tasks) == n)
 		if err != nil || len(tasks) > 0 {
 			return tasks, err
+		}
+		if more { // keys that may start none were passed over: the next checkout goes on behind them
+			continue
 		}
 		if pause, err = c.wait(ctx, n, pause); err != nil {
 			c.waiter.Pass() // a wake-up that came meanwhile goes to others

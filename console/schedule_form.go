@@ -114,6 +114,9 @@ func (c *Console) saveSchedule(v *visit) error {
 	for _, name := range scheduleInputs {
 		form.Values[name] = v.form(name)
 	}
+	for _, name := range []string{"key", "kind"} { // which may begin or end with a space
+		form.Values[name] = v.r.FormValue(name)
+	}
 	form.Values["json"], form.Values["no_overlap"] = v.form("json"), v.form("no_overlap")
 	form.Values["payload"] = strings.ReplaceAll(v.r.FormValue("payload"), "\r\n", "\n") // browsers send CRLF
 	if err := v.needSomewhere(auth.Configure); err != nil {

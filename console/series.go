@@ -72,7 +72,10 @@ type series struct {
 // series returns the statistics of a queue.
 func (v *visit) series(queue string, s span) (series, error) {
 	return v.db.series.get(v.ctx(), seriesKey{queue, s.Name}, func(ctx context.Context) (series, error) {
-		now := time.Now()
+		now, err := v.db.client.Now(ctx) // the statistics have the database's clock
+		if err != nil {
+			return series{}, err
+		}
 		from, to := s.around(now)
 		points, err := v.db.admin.Series(ctx, queue, from, to, s.step)
 		return series{s, spans, now, points, to}, err
@@ -123,7 +126,11 @@ type counts []int64
 // readHours reads the last hour of all queues. It returns nothing if there are too many queues for that.
 func (d *database) readHours(ctx context.Context) (map[string]hour, error) {
 	last := spans[0]
-	from, to := last.around(time.Now())
+	now, err := d.client.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	from, to := last.around(now)
 	all, err := d.admin.SeriesOfAll(ctx, from, to, last.step)
 	if errors.Is(err, dbq.ErrOption) {
 		return nil, nil

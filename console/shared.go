@@ -74,10 +74,11 @@ func (s *shared[T]) read(visit context.Context, r *reading[T], read func(context
 	r.err = errReadingPanicked
 	defer func() {
 		now, keep := time.Now(), cmp.Or(s.keep, sharedFor)
-		if r.err != nil {
-			keep = sharedErrorFor
+		load := sharedLoad * now.Sub(began)
+		if r.err != nil { // it may be over at once, however long the reading has waited
+			keep, load = sharedErrorFor, min(load, sharedFor)
 		}
-		r.until = now.Add(max(keep, sharedLoad*now.Sub(began)))
+		r.until = now.Add(max(keep, load))
 		close(r.done)
 	}()
 	if r.value, r.err = read(ctx); r.err != nil {

@@ -74,6 +74,23 @@ func slowReadingIsKeptForLonger(t *testing.T) {
 	}
 }
 
+func TestSlowFailureIsNotKeptForLonger(t *testing.T) { timed(t, slowFailureIsNotKeptForLonger) }
+
+func slowFailureIsNotKeptForLonger(t *testing.T) {
+	var s shared[int]
+	failed := errors.New("the database is gone")
+	if _, err := s.get(t.Context(), func(context.Context) (int, error) {
+		time.Sleep(30 * time.Second)
+		return 0, failed
+	}); !errors.Is(err, failed) {
+		t.Fatal(err)
+	}
+	time.Sleep(sharedFor + time.Nanosecond)
+	if got, err := s.get(t.Context(), func(context.Context) (int, error) { return 1, nil }); got != 1 || err != nil {
+		t.Errorf("after the failure: %d, %v", got, err)
+	}
+}
+
 func TestVisitorThatLeavesDoesNotInterruptOthers(t *testing.T) {
 	timed(t, visitorThatLeavesDoesNotInterruptOthers)
 }

@@ -49,9 +49,10 @@ func (w *vainWalk) soonest(now int64, wait time.Duration) time.Duration {
 	return time.Duration(max(next-now, 0))
 }
 
-// between reports whether key is among those after from, up to to, where the first key follows the last one.
+// between reports whether key is among those after from, up to to, where the first key follows the last one. There are
+// none if from is to: a walk whose transaction was rolled back goes on from where it has come to.
 func between(from, key, to string) bool {
-	if from < to {
+	if from <= to {
 		return from < key && key <= to
 	}
 	return from < key || key <= to

@@ -16,6 +16,7 @@ func TestVainWalkEndsWhenItHasComeRound(t *testing.T) {
 		"from the middle":       {{"m", "p", true}, {"p", "c", true}, {"c", "m", false}},
 		"with another client":   {{"c", "f", true}, {"m", "p", true}, {"x", "b", true}, {"e", "g", false}},
 		"another has come past": {{"c", "f", true}, {"d", "e", false}},
+		"after a rollback":      {{"a", "f", true}, {"a", "f", true}, {"f", "b", false}},
 	} {
 		var w vainWalk
 		for i, s := range steps {

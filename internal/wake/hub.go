@@ -134,7 +134,8 @@ func (h *hub) receive(name, message string) {
 	t.setTimer()
 }
 
-// expect wakes a waiter after the time at which, according to the database, a task is due.
+// expect wakes a waiter after the time at which, according to the database, a task is due. What was expected earlier
+// remains: another caller may know of another task.
 func (h *hub) expect(name string, after time.Duration) {
 	t := h.topic(name)
 	if t == nil {
@@ -142,7 +143,11 @@ func (h *hub) expect(name string, after time.Duration) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.schedule.expected = h.now() + wholeMillis(after) + 1
+	at := h.now() + wholeMillis(after) + 1
+	if earlier := t.schedule.expected; earlier > 0 {
+		at = min(at, earlier)
+	}
+	t.schedule.expected = at
 	t.setTimer()
 }
 

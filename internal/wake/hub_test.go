@@ -193,6 +193,19 @@ func testTwoFirstCheckouts(t *testing.T) {
 	}
 }
 
+// A checkout that fills up reports when its own keys may go on, which may be later than those of the one before.
+func TestLaterExpectationKeepsAnEarlierOne(t *testing.T) {
+	t.Parallel()
+	h, ws := join(t, 1)
+	h.expect("q", 20*time.Millisecond)
+	h.expect("q", time.Hour)
+	select {
+	case <-ws[0].Wait(1):
+	case <-time.After(10 * time.Second):
+		t.Error("nobody is woken at the earlier time")
+	}
+}
+
 func TestExpectedTaskWakesAWaiterWhenDue(t *testing.T) {
 	t.Parallel()
 	h, ws := join(t, 1)
