@@ -170,7 +170,11 @@ func (o overview) findings(v *visit) (out []finding) {
 		}
 	}
 	if dead > 0 {
-		add(number(dead)+" workers have stopped without notice", "They were killed, or cannot reach the database. Their "+
+		what := " workers have stopped without notice"
+		if dead == 1 {
+			what = " worker has stopped without notice"
+		}
+		add(number(dead)+what, "They were killed, or cannot reach the database. Their "+
 			"tasks are taken over when the leases expire.", v.path("workers"))
 	}
 	for _, s := range o.Schedules {

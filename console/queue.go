@@ -81,7 +81,7 @@ func (v *visit) changeQueue(a auth.Action, message string, change func(queue str
 	err := change(queue)
 	if errors.Is(err, errOutdated) {
 		return v.done(v.path("queue", "queue", queue),
-			"Nothing was changed: someone has changed this meanwhile. Below is what holds now.")
+			"Nothing was changed: someone has changed this meanwhile. This page shows what is set now.")
 	}
 	if err != nil {
 		return err
@@ -91,7 +91,7 @@ func (v *visit) changeQueue(a auth.Action, message string, change func(queue str
 }
 
 func (c *Console) pauseQueue(v *visit) error {
-	return v.changeQueue(auth.Operate, "The queue is paused. Running tasks go on; no other starts.",
+	return v.changeQueue(auth.Operate, "The queue is paused. Running tasks go on, and no other task starts.",
 		func(queue string) error { return v.db.admin.PauseQueue(v.ctx(), queue, v.changes()...) })
 }
 

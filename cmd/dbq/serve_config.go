@@ -104,7 +104,7 @@ func (s *server) addFlags(cmd *cobra.Command) {
 	l.StringVar(&s.configFile, "config", "", "read the configuration from `FILE`, in YAML or JSON")
 	l.BoolVar(&s.demo, "demo", false, "serve sample data in a temporary SQLite file, with workers")
 	l.StringVar(&s.flags.Listen, "listen", defaultListen, "listen on `HOST:PORT`")
-	l.StringVar(&s.flags.Auth.Tokens, "tokens", "", "accept only callers with a token of the database `NAME`")
+	l.StringVar(&s.flags.Auth.Tokens, "tokens", "", "accept callers that have a token of the database `NAME`")
 	l.StringVar(&s.flags.TLS.Cert, "tls-cert", "", "serve HTTPS with the certificate in `FILE`")
 	l.StringVar(&s.flags.TLS.Key, "tls-key", "", "the certificate's private key is in `FILE`")
 	durationVar(l, (*time.Duration)(&s.flags.Drain), "drain", 30*time.Second,
