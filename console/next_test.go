@@ -11,7 +11,9 @@ import (
 func TestNextTimesOfAnIntervalBeginWithItsNext(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
-	s := schedule.Info{Schedule: schedule.Schedule{Name: "s", Queue: "q", Every: 24 * time.Hour}, Next: now.Add(time.Minute)}
+	s := schedule.Info{
+		Schedule: schedule.Schedule{Name: "s", Queue: "q", Every: 24 * time.Hour}, Next: now.Add(time.Minute),
+	}
 	times, err := nextTimes(s, now)
 	if err != nil || len(times) != 10 {
 		t.Fatalf("%v, %v", times, err)
