@@ -30,6 +30,7 @@ var languages = []language{
 from dbq_worker import Client, Outcome, Worker
 
 client = Client("mail", os.environ["URL"])
+lease = float(os.environ["LEASE"])
 
 def event(*words):
     with open(os.environ["EVENTS"], "a") as f:
@@ -39,7 +40,9 @@ def handle(task):
     event("started", task.id, task.attempt)
     if task.payload == "long":
         task.progress = "half"
-        task.lost.wait(2.5)
+        task.lost.wait(2.5 * lease)
+        while not os.path.exists("seen") and not task.lost.wait(0.05):
+            pass
     elif task.payload == "hang" and task.attempt == 1:
         task.lost.wait(1000)
         event("lost", task.id)
@@ -55,18 +58,20 @@ def handle(task):
 for text in sys.argv[1:]:
     event("enqueued", *client.enqueue({"payload": text}, {"payload": text}, patience=60))
 if not sys.argv[1:]:
-    Worker(client, handle, lease_seconds=1, wait_seconds=1).run()
+    Worker(client, handle, lease_seconds=lease, wait_seconds=1).run()
 `},
-	{"node", "node", "worker.mjs", `import { appendFileSync } from 'node:fs'
+	{"node", "node", "worker.mjs", `import { appendFileSync, existsSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 const { Client, Outcome, Worker } = await import(process.env.NODE_CLIENT)
 const client = new Client('mail', { url: process.env.URL })
+const lease = Number(process.env.LEASE)
 const event = (...words) => appendFileSync(process.env.EVENTS, words.join(' ') + '\n')
 const handle = async task => {
   event('started', task.id, task.attempt)
   if (task.payload === 'long') {
     task.progress = 'half'
-    await sleep(2500, null, { signal: task.signal })
+    await sleep(2500 * lease, null, { signal: task.signal })
+    while (!existsSync('seen')) await sleep(50, null, { signal: task.signal })
   } else if (task.payload === 'hang' && task.attempt === 1) {
     await sleep(1e6, null, { signal: task.signal }).catch(() => {})
     event('lost', task.id)
@@ -83,7 +88,7 @@ const handle = async task => {
 for (const payload of process.argv.slice(2)) {
   event('enqueued', ...await client.enqueue([{ payload }, { payload }], 60))
 }
-if (process.argv.length === 2) await new Worker(client, handle, { leaseSeconds: 1, waitSeconds: 1 }).run()
+if (process.argv.length === 2) await new Worker(client, handle, { leaseSeconds: lease, waitSeconds: 1 }).run()
 `},
 }
 
@@ -117,8 +122,9 @@ func (u *user) client(l language, at string, args ...string) *background {
 	b := &background{u: u, done: make(chan struct{}), out: newWatched(), err: newWatched()}
 	b.cmd = exec.CommandContext(ctx, l.program, append([]string{l.script}, args...)...)
 	b.cmd.Dir, b.cmd.Stdout, b.cmd.Stderr = u.dir, b.out, b.err
-	b.cmd.Env = append(slices.Clip(u.env), "URL="+at, "EVENTS="+u.file("events"), "PYTHONDONTWRITEBYTECODE=1",
-		"PYTHONPATH="+filepath.Join(clients, "python"), "NODE_CLIENT="+filepath.Join(clients, "node", "dbq-worker.mjs"))
+	b.cmd.Env = append(append([]string{"LEASE=1"}, u.env...), "URL="+at, "EVENTS="+u.file("events"),
+		"PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH="+filepath.Join(clients, "python"),
+		"NODE_CLIENT="+filepath.Join(clients, "node", "dbq-worker.mjs"))
 	if err := b.cmd.Start(); err != nil {
 		u.t.Fatal(err)
 	}
@@ -210,6 +216,7 @@ func TestClientsLoseNothingThroughKills(t *testing.T) {
 					t.Fatal(hanging.err)
 				}
 				eventually(t, "the handlers hang", func() bool { return len(u.events("started")) >= 2 })
+				u.write("seen", "") // a handler of "long" does not wait for the test
 				texts := slices.Repeat([]string{"short", "short", "short", "short", "retry"}, repeats)
 				producer := u.client(l, server.url, append(texts, "long")...)
 				for i := range rounds {
@@ -257,7 +264,8 @@ func TestClientsKeepLeasesAndDrain(t *testing.T) {
 		u.run("migrate", "--dsn", "q.db").ok()
 		secret := u.run("token", "create", "w", "--role", "trigger", "--dsn", "q.db", "--json").one()["secret"].(string)
 		u.write("token", secret+"\n")
-		u.env = append(u.env, "DBQ_TOKEN_FILE="+u.file("token"))
+		// No heartbeat of a busy machine is late for a lease of 5 seconds.
+		u.env = append(u.env, "DBQ_TOKEN_FILE="+u.file("token"), "LEASE=5")
 		first := u.serve("--dsn", "q.db", "--tokens", "default")
 		_ = first.cmd.Process.Kill()
 		_ = first.cmd.Wait()
@@ -271,6 +279,7 @@ func TestClientsKeepLeasesAndDrain(t *testing.T) {
 		ids := strings.Fields(strings.Join(u.events("enqueued"), " "))
 		long, failed, retried, hanging := ids[0], ids[2], ids[4], ids[6]
 		eventually(t, "progress is stored", func() bool { return u.task(long)["progress"] == "half" })
+		u.write("seen", "") // the handler ends, and with it its progress
 		eventually(t, "the handler hangs", func() bool { return slices.Contains(u.events("started"), hanging+" 1") })
 		u.run("cancel", hanging).ok()
 		eventually(t, "its handler ends", func() bool { return slices.Contains(u.events("lost"), hanging) })
