@@ -34,15 +34,6 @@ func (v *visit) schedule(a auth.Action) (schedule.Info, error) {
 	return s, v.need(a, s.Queue)
 }
 
-// nextTimes returns the next ten times of a schedule. Those of an interval are counted from the next one.
-func nextTimes(s schedule.Info, now time.Time) ([]time.Time, error) {
-	if s.Every == 0 || s.Next.IsZero() {
-		return schedule.Preview(s.Schedule, now, 10)
-	}
-	later, err := schedule.Preview(s.Schedule, s.Next, 9)
-	return append([]time.Time{s.Next}, later...), err
-}
-
 // schedulePage shows a schedule and its next ten times.
 func (c *Console) schedulePage(v *visit) error {
 	s, err := v.schedule(auth.Read)
@@ -53,7 +44,7 @@ func (c *Console) schedulePage(v *visit) error {
 	if err != nil {
 		return err
 	}
-	next, err := nextTimes(s, now)
+	next, err := s.Times(now, 10)
 	if err != nil {
 		return err
 	}

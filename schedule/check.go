@@ -30,8 +30,9 @@ func invalid(field string, err error) error {
 	return &FieldError{field, err}
 }
 
-// check refuses an invalid schedule.
-func (d *Schedule) check() error {
+// Check returns the error with which Put would refuse the Schedule: a FieldError for its first invalid field, or nil.
+// It does not check the size, and not whether At has passed.
+func (d Schedule) Check() error {
 	if err := limits.Text(d.Name, 1, MaxName, ErrDefinition, "name"); err != nil {
 		return invalid("Name", err)
 	}

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -20,6 +21,9 @@ type cron struct {
 
 // searchDays limits a search for the next time: 29 February recurs after at most 8 years.
 const searchDays = 9 * 366
+
+// ErrNever is matched by the error for a Cron that never fires, such as one for 31 February.
+var ErrNever = errors.New("no day matches")
 
 const starBit = 1 << 63 // the library's marker for "*"
 
@@ -47,7 +51,7 @@ func parseCron(expression string, zone *time.Location) (cron, error) {
 		everyHour: s.Hour&starBit != 0, anyDay: s.Dom&starBit != 0, anyWeekday: s.Dow&starBit != 0, zone: zone,
 	}
 	if c.next(time.Now()).IsZero() {
-		return cron{}, fmt.Errorf("%q: no day matches", expression)
+		return cron{}, fmt.Errorf("%q: %w", expression, ErrNever)
 	}
 	return c, nil
 }

@@ -21,7 +21,7 @@ func (s *Schedules) Put(ctx context.Context, d Schedule) error {
 
 // put is Put for an owner. It refuses to take a schedule from another owner, and what may, unless it is nil, refuses.
 func (s *Schedules) put(ctx context.Context, op string, d Schedule, owner string, may func(old *value) error) error {
-	err := d.check()
+	err := d.Check()
 	if err == nil {
 		ctx, err = s.audited(ctx, "put schedule", store.Audit{Queue: d.Queue, Subject: d.Name})
 	}
@@ -272,7 +272,7 @@ func (s *Schedules) Reconcile(ctx context.Context, owner string, schedules ...Sc
 			return s.wrap("reconcile schedules", "", fmt.Errorf("%w: two schedules have the name %q", ErrDefinition, d.Name))
 		}
 		declared[d.Name] = true
-		if err := d.check(); err != nil {
+		if err := d.Check(); err != nil {
 			return s.wrap("reconcile schedules", "", fmt.Errorf("schedule %q: %w", d.Name, err))
 		}
 	}

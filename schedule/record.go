@@ -137,6 +137,7 @@ func (v *value) info(r store.Record) Info {
 	out := Info{
 		Schedule: v.schedule(r.Name), Owner: v.Owner, Next: v.Next.UTC(), Last: v.Last, Problem: v.Problem,
 		Updated: time.UnixMicro(r.Updated).UTC(), Revision: v.revision(),
+		start: v.Start,
 	}
 	if v.LastTask != nil {
 		out.LastTask = *v.LastTask

@@ -93,5 +93,8 @@ func TestErrorsNameTheField(t *testing.T) {
 		if !errors.As(err, &got) || got.Field != field || !errors.Is(err, dbq.ErrInvalid) {
 			t.Errorf("%s: %v names the field %+v", field, err, got)
 		}
+		if err, later := d.Check(), field == "At" || field == "Task.Payload"; (err == nil) != later {
+			t.Errorf("%s: Check returns %v", field, err)
+		}
 	}
 }

@@ -98,6 +98,8 @@ type Info struct {
 	Updated time.Time
 	// Revision identifies the definition: it differs after the Schedule was changed. See Replace.
 	Revision string
+
+	start time.Time // when it was put: Every counts from here
 }
 
 // Schedules manages the schedules in a client's tables. It is safe for concurrent use and needs no Close.

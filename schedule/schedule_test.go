@@ -306,6 +306,10 @@ func TestBadInput(t *testing.T) {
 	if all, err := f.s.List(t.Context()); err != nil || len(all) != 0 {
 		t.Errorf("stored: %v, %v", all, err)
 	}
+	never := hour(func(d *schedule.Schedule) { d.Every, d.Cron = 0, "0 0 31 2 *" })
+	if err := never.Check(); !errors.Is(err, schedule.ErrNever) || !errors.Is(err, schedule.ErrDefinition) {
+		t.Errorf("a cron that never fires: %v", err)
+	}
 	for _, err := range []error{
 		f.s.Pause(t.Context(), "none"), f.s.Resume(t.Context(), "none"), f.s.Delete(t.Context(), "none"),
 	} {

@@ -80,11 +80,29 @@ func Preview(d Schedule, from time.Time, n int) ([]time.Time, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out []time.Time
-	for at := c.next(from); len(out) < n && !at.IsZero(); at = c.next(at) {
+	return following(c, from, n), nil
+}
+
+// Times returns the next n times at which a stored schedule fires, before jitter, or fewer if it ends. If it is paused,
+// these are its times after a Resume at now.
+func (i Info) Times(now time.Time, n int) ([]time.Time, error) {
+	if !i.Next.IsZero() { // the next time may be due already
+		later, err := Preview(i.Schedule, i.Next, n-1)
+		return append([]time.Time{i.Next}, later...), err
+	}
+	c, err := i.clock(i.start)
+	if err != nil {
+		return nil, err
+	}
+	return following(c, now, n), nil
+}
+
+// following returns the first n times after t, or fewer.
+func following(c clock, t time.Time, n int) (out []time.Time) {
+	for at := c.next(t); len(out) < n && !at.IsZero(); at = c.next(at) {
 		out = append(out, at)
 	}
-	return out, nil
+	return out
 }
 
 // missed is the age from which a time counts as missed.

@@ -1,0 +1,79 @@
+package schedule_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/schedule"
+)
+
+// TestTimesOfAStoredSchedule reads the next times of an interval that is in use, of one that is paused, of a cron
+// expression, and of a time that has passed.
+func TestTimesOfAStoredSchedule(t *testing.T) {
+	t.Parallel()
+	db := dbqtest.New(t)
+	s, ctx := schedule.New(db.Client), t.Context()
+	put := func(d schedule.Schedule) {
+		t.Helper()
+		d.Queue = "q"
+		if err := s.Put(ctx, d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	times := func(name string, n int) []time.Time {
+		t.Helper()
+		i, err := s.Get(ctx, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now, err := db.Client.Now(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := i.Times(now, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	put(schedule.Schedule{Name: "every", Every: 24 * time.Hour})
+	stored, err := s.Get(ctx, "every")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for paused := range 2 { // a pause does not change from when the interval counts
+		got := times("every", 10)
+		if len(got) != 10 {
+			t.Fatalf("%d times, want 10", len(got))
+		}
+		for i, at := range got {
+			if want := stored.Next.Add(time.Duration(i) * stored.Every); !at.Equal(want) {
+				t.Errorf("paused %d: time %d is %v, want %v", paused, i+1, at, want)
+			}
+		}
+		if err := s.Pause(ctx, "every"); err != nil {
+			t.Fatal(err)
+		}
+		db.Advance(time.Hour)
+	}
+	put(schedule.Schedule{Name: "cron", Cron: "@hourly"})
+	if got := times("cron", 3); len(got) != 3 || got[2].Sub(got[0]) != 2*time.Hour {
+		t.Errorf("cron: %v", got)
+	}
+	now, err := db.Client.Now(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(schedule.Schedule{Name: "at", At: now.Add(time.Minute)})
+	if got := times("at", 3); len(got) != 1 {
+		t.Errorf("at: %v", got)
+	}
+	db.Advance(time.Hour)
+	if err := s.FireDue(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if got := times("at", 3); len(got) != 0 {
+		t.Errorf("at, which has passed: %v", got)
+	}
+}
