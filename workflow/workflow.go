@@ -16,6 +16,7 @@ package workflow
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -40,6 +41,20 @@ const (
 // ErrDefinition is returned if the steps contain a cycle, an unknown or duplicate name, or another invalid field. It
 // matches dbq.ErrInvalid too. Other errors are those of package dbq.
 var ErrDefinition error = &errs.InvalidError{Text: "invalid workflow"}
+
+// StepError is the error for one step of Enqueue. It matches what its cause matches: ErrDefinition, or an error of
+// package dbq such as dbq.ErrKind.
+type StepError struct {
+	Step  int    // the index of the step
+	Field string // the field of Step to change
+	Err   error
+}
+
+// Error returns the text of the cause.
+func (e *StepError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *StepError) Unwrap() error { return e.Err }
 
 // OnFailure is what happens to a step when a task that it needs goes to POISON, for whatever reason. "" means
 // CancelStep.
@@ -110,7 +125,8 @@ type Enqueued struct {
 // Enqueue adds the tasks of a workflow, all or none, in one transaction. If it returns no error, they are committed.
 //
 // Enqueue returns ErrDefinition for invalid steps, and dbq.ErrDuplicate if a reference is taken; dbq.Error has the
-// existing task. After dbq.ErrMayHaveHappened, either all tasks were added or none.
+// existing task. If a single step is invalid, the error is a StepError. After dbq.ErrMayHaveHappened, either all tasks
+// were added or none.
 func Enqueue(ctx context.Context, c *dbq.Client, steps []Step) (Enqueued, error) {
 	return enqueue(ctx, c, steps, func(parts *core.Core, w *store.NewWorkflow) (uuid.UUID, error) {
 		return parts.Store.InsertWorkflow(ctx, w)
@@ -180,12 +196,16 @@ func newWorkflow(ctx context.Context, c *dbq.Client, steps []Step) (w *store.New
 	for at, i := range order {
 		place[i] = at
 		s := &steps[i]
-		if err := s.check(); err != nil {
-			return nil, nil, fmt.Errorf("step %q: %w", s.Name, err)
+		field, err := s.check()
+		if err != nil {
+			return nil, nil, &StepError{i, field, fmt.Errorf("step %q: %w", s.Name, err)}
 		}
 		row, err := newRow(c.Queue(s.Queue), s.Task)
 		if err != nil {
-			return nil, nil, fmt.Errorf("step %q: %w", s.Name, err)
+			if field = "Task"; errors.Is(err, dbq.ErrQueueName) {
+				field = "Queue"
+			}
+			return nil, nil, &StepError{i, field, fmt.Errorf("step %q: %w", s.Name, err)}
 		}
 		t := store.NewWorkflowTask{InsertRow: row, Queue: s.Queue, Name: s.Name,
 			OnFailure: max(slices.Index(stored, s.OnFailure), store.OnFailureCancel)}
@@ -198,17 +218,18 @@ func newWorkflow(ctx context.Context, c *dbq.Client, steps []Step) (w *store.New
 	return w, order, nil
 }
 
-// check refuses what only plain tasks can have.
-func (s *Step) check() error {
+// check refuses what only plain tasks can have. field is the one to change.
+func (s *Step) check() (field string, err error) {
 	switch {
 	case s.err != nil:
-		return s.err
+		return "Task", s.err
 	case s.Task.ID != uuid.Nil || s.Task.Unique != nil:
-		return fmt.Errorf("%w: its Task has an ID or Unique, which must be zero; set Reference instead", ErrDefinition)
+		return "Task", fmt.Errorf("%w: its Task has an ID or Unique, which must be zero; set Reference instead",
+			ErrDefinition)
 	case s.OnFailure != "" && !slices.Contains(stored, s.OnFailure):
-		return fmt.Errorf("%w: its OnFailure is %q, it must be one of %q", ErrDefinition, s.OnFailure, stored)
+		return "OnFailure", fmt.Errorf("%w: its OnFailure is %q, it must be one of %q", ErrDefinition, s.OnFailure, stored)
 	}
-	return nil
+	return "", nil
 }
 
 // indexNeeds returns the indexes of the steps that each step needs.
@@ -217,25 +238,29 @@ func indexNeeds(steps []Step) ([][]int, error) {
 	for i := range steps {
 		name := steps[i].Name
 		if err := limits.Text(name, 1, MaxName, ErrDefinition, "name of a step"); err != nil {
-			return nil, err
+			return nil, &StepError{i, "Name", err}
 		}
 		if _, twice := index[name]; twice {
-			return nil, fmt.Errorf("%w: two steps have the name %q", ErrDefinition, name)
+			return nil, &StepError{i, "Name", fmt.Errorf("%w: two steps have the name %q", ErrDefinition, name)}
 		}
 		index[name] = i
 	}
 	needs, total := make([][]int, len(steps)), 0
 	last := make([]int, len(steps)) // the step, plus one, that was the last to need each step
 	for i := range steps {
+		refuse := func(text string, args ...any) ([][]int, error) {
+			args = append([]any{ErrDefinition, steps[i].Name}, args...)
+			return nil, &StepError{i, "Needs", fmt.Errorf("%w: step %q "+text, args...)}
+		}
 		for _, name := range steps[i].Needs {
 			parent, ok := index[name]
 			switch {
 			case !ok:
-				return nil, fmt.Errorf("%w: step %q needs %q, but no step has that name", ErrDefinition, steps[i].Name, name)
+				return refuse("needs %q, but no step has that name", name)
 			case parent == i:
-				return nil, fmt.Errorf("%w: step %q needs itself", ErrDefinition, name)
+				return refuse("needs itself")
 			case last[parent] == i+1:
-				return nil, fmt.Errorf("%w: step %q needs %q twice", ErrDefinition, steps[i].Name, name)
+				return refuse("needs %q twice", name)
 			}
 			last[parent] = i + 1
 			needs[i] = append(needs[i], parent)
@@ -271,7 +296,7 @@ func sorted(steps []Step, needs [][]int) ([]int, error) {
 	}
 	for i := range open {
 		if open[i] > 0 {
-			return nil, fmt.Errorf("%w: a cycle: %s", ErrDefinition, cycle(steps, needs, open, i))
+			return nil, &StepError{i, "Needs", fmt.Errorf("%w: a cycle: %s", ErrDefinition, cycle(steps, needs, open, i))}
 		}
 	}
 	return order, nil

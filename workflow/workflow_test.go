@@ -105,6 +105,11 @@ func TestEnqueueRefusesInvalidSteps(t *testing.T) {
 	if _, err := workflow.Enqueue(t.Context(), c, []workflow.Step{{Name: "a"}}); !errors.Is(err, dbq.ErrQueueName) {
 		t.Errorf("a step without a queue: got %v, want ErrQueueName", err)
 	}
+	var of *workflow.StepError
+	_, err := workflow.Enqueue(t.Context(), c, []workflow.Step{{Name: "a", Queue: "q"}, {Name: "b", Needs: []string{"a"}}})
+	if !errors.As(err, &of) || of.Step != 1 || of.Field != "Queue" {
+		t.Errorf("a second step without a queue: the error is of step %+v", of)
+	}
 	for want, steps := range map[string][]workflow.Step{
 		`a cycle: "a" needs "b" needs "c" needs "a"`:       {step("a", "b"), step("b", "c"), step("c", "a")},
 		`a cycle: "b" needs "c" needs "b"`:                 {step("a", "b"), step("b", "c"), step("c", "b")},
@@ -120,6 +125,16 @@ func TestEnqueueRefusesInvalidSteps(t *testing.T) {
 		if !errors.Is(err, workflow.ErrDefinition) || !errors.Is(err, dbq.ErrInvalid) ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want ErrDefinition with %q", err, want)
+		}
+		field := "Needs"
+		switch {
+		case strings.Contains(want, "OnFailure"):
+			field = "OnFailure"
+		case strings.Contains(want, " name is") || strings.Contains(want, "the name"):
+			field = "Name"
+		}
+		if of = nil; len(steps) > 0 && (!errors.As(err, &of) || of.Field != field) {
+			t.Errorf("%s: the error is of the field %+v, want %s", want, of, field)
 		}
 	}
 	if tasks, err := admin.New(c).List(t.Context(), admin.Filter{}); len(tasks) != 0 || err != nil {
