@@ -26,6 +26,7 @@ import (
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/internal/callers"
 	"github.com/dbq-go/dbq/redaction"
+	"github.com/dbq-go/dbq/schedule"
 )
 
 // Config configures an API. The zero value of each number and time selects its default.
@@ -90,8 +91,10 @@ type database struct {
 	name   string
 	client *dbq.Client
 	admin  *admin.Admin
-	leases leaseKey
-	redact redaction.Redactor
+	// schedules reads and changes the schedules. It does not fire them.
+	schedules *schedule.Schedules
+	leases    leaseKey
+	redact    redaction.Redactor
 
 	listen sync.Once
 	// listener keeps the notifications of other processes coming between requests that wait.
@@ -138,7 +141,9 @@ func New(cfg Config) (*API, error) {
 			return refuse("database %q: it needs a client, and a name of 1 to 32 lower-case letters, digits, - and _",
 				name)
 		}
-		a.databases[name] = &database{name: name, client: client, admin: admin.New(client)}
+		a.databases[name] = &database{
+			name: name, client: client, admin: admin.New(client), schedules: schedule.New(client),
+		}
 	}
 	redactors, err := redaction.New(slices.Collect(maps.Keys(a.databases)), cfg.Redactions)
 	if err != nil {

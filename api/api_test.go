@@ -165,3 +165,21 @@ func TestTaskIsEnqueuedCheckedOutExtendedAndSettled(t *testing.T) {
 		t.Errorf("attempts: %v", got)
 	}
 }
+
+func TestUniqueWindowOutlastsItsTask(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	const body = `{"unique":{"key":"k","window_seconds":3600}}`
+	id := s.must(201, "POST", mail+"/tasks", body)["id"].(string)
+	for _, event := range []string{"cancel", "purge"} {
+		s.must(200, "POST", "/v1/db/shop/tasks/"+id+"/"+event, `{}`)
+	}
+	if again := s.must(200, "POST", mail+"/tasks", body); again["duplicate"] != true {
+		t.Errorf("within the window: %v", again)
+	}
+	for _, unique := range []string{
+		`{"window_seconds":0.5}`, `{"window_seconds":60,"period_seconds":60}`, `{"window_seconds":60,"while":"unfinished"}`,
+	} {
+		s.refused(422, "unique", "POST", mail+"/tasks", `{"unique":`+unique+`}`)
+	}
+}

@@ -77,6 +77,8 @@ func TestServers(t *testing.T) {
 				"ManyTasksAreChangedByAFilter":               TestManyTasksAreChangedByAFilter,
 				"QueuesAreConfigured":                        TestQueuesAreConfigured,
 				"SchedulesAndWorkflowsAreShown":              TestSchedulesAndWorkflowsAreShown,
+				"InvalidSchedulesAreProblems":                TestInvalidSchedulesAreProblems,
+				"ScheduleOverwritesNoChangeOfOthers":         TestScheduleOverwritesNoChangeOfOthers,
 			}
 			for name, law := range laws {
 				t.Run(name, func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/schedule"
 	"github.com/google/uuid"
 )
 
@@ -111,7 +112,8 @@ var (
 		detail: "The server's log has the reason under the request's id."}
 )
 
-// sentinels lists the errors of package dbq with their problems, specific ones before those that they match, too.
+// sentinels lists the errors of packages dbq and schedule with their problems, specific ones before those that
+// they match, too.
 var sentinels = []kind{
 	{dbq.ErrMayHaveHappened, "may-have-happened", 500, "the change may have happened",
 		"The connection to the database was lost. Repeat the request with the same reference or Idempotency-Key.", false},
@@ -175,6 +177,10 @@ var sentinels = []kind{
 	{dbq.ErrOption, "option", 422, "invalid option",
 		"A setting, a name, a reason or the number of points of a series is outside its limits.", false},
 	{dbq.ErrTx, "transaction", 500, "invalid transaction", "The server's log has the reason.", false},
+	{schedule.ErrChanged, "changed", 409, "the schedule was changed meanwhile",
+		"It was changed or deleted since it was read, or it exists already. Read it again. Nothing was changed.", false},
+	{schedule.ErrDefinition, "schedule", 422, "invalid schedule",
+		"errors has the field. docs/schedules.md describes schedules.", false},
 	{dbq.ErrInvalid, "invalid", 422, "invalid input", "Nothing was changed.", false},
 }
 
@@ -206,6 +212,9 @@ func problemOf(err error) *Problem {
 		if m := taskNumber.FindStringSubmatch(err.Error()); m != nil {
 			n, _ := strconv.Atoi(m[1])
 			p.Errors = []Field{{fmt.Sprintf("body.tasks[%d]", n-1), k.title}}
+		}
+		if f := scheduleField(err, k); f != (Field{}) {
+			p.Errors = []Field{f}
 		}
 		return p
 	}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -25,6 +26,8 @@ const (
 	pathDatabase = "/v1/db/{database}"
 	pathQueue    = pathDatabase + "/queues/{queue}"
 	pathTask     = pathDatabase + "/tasks/{id}"
+	pathSchedule = pathDatabase + "/schedules/{schedule}"
+	pathWorkflow = pathDatabase + "/workflows/{id}"
 )
 
 // routes returns the handler of all paths, and the description of the API.
@@ -68,9 +71,14 @@ func (a *API) routes() (http.Handler, []byte, error) {
 	add(r, "list-workers", "GET", pathDatabase+"/workers", "List workers", a.listWorkers)
 	add(r, "command-worker", "POST", pathDatabase+"/workers/command", "Pause, resume or stop a worker", a.commandWorker)
 	add(r, "list-schedules", "GET", pathDatabase+"/schedules", "List the schedules", a.listSchedules)
-	add(r, "change-schedule", "POST", pathDatabase+"/schedules/{schedule}/{change}",
+	add(r, "get-schedule", "GET", pathSchedule, "Read a schedule, with its payload", a.readSchedule)
+	add(r, "put-schedule", "PUT", pathSchedule, "Create or replace a schedule", a.putSchedule, http.StatusCreated)
+	add(r, "change-schedule", "POST", pathSchedule+"/{change}",
 		"Pause, resume, run or delete a schedule", a.changeSchedule)
-	add(r, "get-workflow", "GET", pathDatabase+"/workflows/{id}", "Read the tasks of a workflow", a.readWorkflow)
+	add(r, "schedule-times", "GET", pathSchedule+"/times", "List the next times of a schedule", a.scheduleTimes)
+	add(r, "preview-schedule", "POST", pathDatabase+"/schedules/preview",
+		"List the next times of a schedule that is not stored", a.previewTimes)
+	add(r, "get-workflow", "GET", pathWorkflow, "Read the tasks of a workflow", a.readWorkflow)
 	a.describeStream(h, problems)
 	mux.HandleFunc(patternStream, a.stream)
 
@@ -96,13 +104,30 @@ type registry struct {
 func add[I, O any](
 	r registry, id, method, path, summary string, f func(context.Context, *I) (*O, error), status ...int,
 ) {
-	op := huma.Operation{
-		OperationID: id, Method: method, Path: path, Summary: summary, MaxBodyBytes: -1, BodyReadTimeout: -1,
-		Responses: map[string]*huma.Response{"default": r.problems},
-	}
+	op := r.operation(id, method, path, summary)
 	if len(status) > 0 {
 		op.DefaultStatus = status[0]
 	}
+	register(r, op, f)
+	// huma documents one status: these operations answer 200 too.
+	if op.DefaultStatus == http.StatusCreated {
+		again := *op.Responses["201"]
+		if again.Description = "Nothing was added"; method == http.MethodPut {
+			again.Description = "It was replaced"
+		}
+		op.Responses["200"] = &again
+	}
+}
+
+// operation returns an operation without a handler.
+func (r registry) operation(id, method, path, summary string) huma.Operation {
+	return huma.Operation{
+		OperationID: id, Method: method, Path: path, Summary: summary, MaxBodyBytes: -1, BodyReadTimeout: -1,
+		Responses: map[string]*huma.Response{"default": r.problems},
+	}
+}
+
+func register[I, O any](r registry, op huma.Operation, f func(context.Context, *I) (*O, error)) {
 	huma.Register(r.huma, op, func(ctx context.Context, in *I) (*O, error) {
 		out, err := f(ctx, in)
 		if err == nil {
@@ -112,20 +137,6 @@ func add[I, O any](
 		r.api.logFailure(ctx, p, err)
 		return nil, p
 	})
-	// huma documents one status: enqueue answers 200 too.
-	if op.DefaultStatus == http.StatusCreated {
-		responses := operationOf(r.huma.OpenAPI(), method, path).Responses
-		again := *responses["201"]
-		again.Description = "Nothing was added"
-		responses["200"] = &again
-	}
-}
-
-func operationOf(spec *huma.OpenAPI, method, path string) *huma.Operation {
-	if method == http.MethodGet {
-		return spec.Paths[path].Get
-	}
-	return spec.Paths[path].Post
 }
 
 // transformed completes what is sent: problems get the id of the request, and huma's own errors become problems.
@@ -191,12 +202,13 @@ func describe(spec *huma.OpenAPI) ([]byte, error) {
 		}
 	}
 	for _, item := range spec.Paths {
-		for _, op := range []*huma.Operation{item.Get, item.Post, item.Patch} {
+		for _, op := range []*huma.Operation{item.Get, item.Post, item.Put, item.Patch} {
 			if op == nil {
 				continue
 			}
 			for _, p := range op.Parameters {
-				if p.Description = texts[p.In+"."+p.Name]; p.Description == "" {
+				own := texts[op.OperationID+"."+p.Name]
+				if p.Description = cmp.Or(own, texts[p.In+"."+p.Name]); p.Description == "" {
 					missing = append(missing, p.In+"."+p.Name)
 				}
 			}
@@ -214,11 +226,17 @@ func textOf(texts map[string]string, schema, field string) string {
 	if text := texts[schema+"."+field]; text != "" {
 		return text
 	}
-	embedded := map[string]string{"LeasedTask": "Task", "StreamLine": "Enqueued"}
+	embedded := map[string]string{
+		"LeasedTask": "Task", "StreamLine": "Enqueued", "Schedule": "Task", "NewSchedule": "NewTask",
+		"PreviewTimesBody": "NewSchedule",
+	}
 	if text := texts[embedded[schema]+"."+field]; text != "" {
 		return text
 	}
-	return texts["query."+field] // a filter in a body
+	if schema == "Filter" { // it has the fields of a query
+		return texts["query."+field]
+	}
+	return ""
 }
 
 // fieldTexts reads fields.txt: the name of a field on a line, and its text on the lines below, which are indented.

@@ -53,20 +53,37 @@ func textOrBase64(b []byte) (text *string, b64 []byte) {
 	return &s, nil
 }
 
-// NewTask is a task to enqueue.
-type NewTask struct {
-	ID            string            `json:"id,omitempty" format:"uuid"`
+// TaskContent has the fields of every new task: of one to enqueue, of a schedule, and of a step of a workflow.
+type TaskContent struct {
 	Kind          string            `json:"kind,omitempty"`
 	Payload       json.RawMessage   `json:"payload,omitempty"`
 	PayloadBase64 string            `json:"payload_base64,omitempty"`
-	Reference     string            `json:"reference,omitempty"`
 	Key           string            `json:"key,omitempty"`
 	Priority      int               `json:"priority,omitempty" minimum:"0"`
 	DelaySeconds  float64           `json:"delay_seconds,omitempty" minimum:"0"`
-	RunAt         *time.Time        `json:"run_at,omitempty"`
 	MaxAttempts   int               `json:"max_attempts,omitempty" minimum:"0"`
 	Headers       map[string]string `json:"headers,omitempty"`
-	Unique        *Unique           `json:"unique,omitempty"`
+}
+
+// task returns the task of the Go API.
+func (t TaskContent) task() (dbq.NewTask, *Problem) {
+	payload, p := bytesIn{t.Payload, t.PayloadBase64}.decode("payload")
+	if p != nil {
+		return dbq.NewTask{}, p
+	}
+	return dbq.NewTask{
+		Kind: t.Kind, Payload: payload, Key: t.Key, Priority: t.Priority, Delay: seconds(t.DelaySeconds),
+		MaxAttempts: t.MaxAttempts, Headers: t.Headers,
+	}, nil
+}
+
+// NewTask is a task to enqueue.
+type NewTask struct {
+	TaskContent
+	ID        string     `json:"id,omitempty" format:"uuid"`
+	Reference string     `json:"reference,omitempty"`
+	RunAt     *time.Time `json:"run_at,omitempty"`
+	Unique    *Unique    `json:"unique,omitempty"`
 }
 
 // Unique makes a task exclude others; see dbq.Unique.
@@ -74,20 +91,18 @@ type Unique struct {
 	Key            string  `json:"key,omitempty"`
 	While          string  `json:"while,omitempty" enum:"pending,unfinished"`
 	PeriodSeconds  float64 `json:"period_seconds,omitempty" minimum:"0"`
+	WindowSeconds  float64 `json:"window_seconds,omitempty" minimum:"0"`
 	OnConflict     string  `json:"on_conflict,omitempty" enum:"keep,replace,debounce"`
 	MaxWaitSeconds float64 `json:"max_wait_seconds,omitempty" minimum:"0"`
 }
 
 // task returns the task of the Go API.
 func (t NewTask) task() (dbq.NewTask, *Problem) {
-	payload, p := bytesIn{t.Payload, t.PayloadBase64}.decode("payload")
+	out, p := t.TaskContent.task()
 	if p != nil {
-		return dbq.NewTask{}, p
+		return out, p
 	}
-	out := dbq.NewTask{
-		Kind: t.Kind, Payload: payload, Reference: t.Reference, Key: t.Key, Priority: t.Priority,
-		Delay: seconds(t.DelaySeconds), MaxAttempts: t.MaxAttempts, Headers: t.Headers,
-	}
+	out.Reference = t.Reference
 	if t.ID != "" {
 		id, err := uuid.Parse(t.ID)
 		if err != nil {
@@ -100,7 +115,7 @@ func (t NewTask) task() (dbq.NewTask, *Problem) {
 	}
 	if u := t.Unique; u != nil {
 		out.Unique = &dbq.Unique{
-			Key: u.Key, While: dbq.UniqueWhile(u.While), Period: seconds(u.PeriodSeconds).Round(time.Microsecond),
+			Key: u.Key, While: dbq.UniqueWhile(u.While), Period: micros(u.PeriodSeconds), Window: micros(u.WindowSeconds),
 			OnConflict: dbq.UniqueConflict(u.OnConflict), MaxWait: seconds(u.MaxWaitSeconds),
 		}
 	}
@@ -203,6 +218,9 @@ type Stats struct {
 	Cancelled        int64            `json:"cancelled"`
 	OldestDueSeconds float64          `json:"oldest_due_seconds"`
 }
+
+// micros converts a number of seconds to whole microseconds.
+func micros(s float64) time.Duration { return seconds(s).Round(time.Microsecond) }
 
 // inSeconds returns a time as a number of seconds, in whole microseconds.
 func inSeconds(d time.Duration) float64 { return math.Round(d.Seconds()*1e6) / 1e6 }

@@ -35,7 +35,7 @@ const (
 	Work       Action = "work"      // checks tasks out with their payloads, extends leases and settles tasks
 	Operate    Action = "operate"   // applies operators' events except purge; pauses and resumes; runs schedules
 	Delete     Action = "delete"    // purges and cleans
-	Configure  Action = "configure" // changes settings and limits; deletes schedules; commands workers
+	Configure  Action = "configure" // changes settings and limits; puts and deletes schedules; commands workers
 	Administer Action = "admin"     // manages tokens, reads the audit
 )
 
