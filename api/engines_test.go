@@ -79,6 +79,7 @@ func TestServers(t *testing.T) {
 				"SchedulesAndWorkflowsAreShown":              TestSchedulesAndWorkflowsAreShown,
 				"InvalidSchedulesAreProblems":                TestInvalidSchedulesAreProblems,
 				"ScheduleOverwritesNoChangeOfOthers":         TestScheduleOverwritesNoChangeOfOthers,
+				"WorkflowIsEnqueuedOnce":                     TestWorkflowIsEnqueuedOnce,
 			}
 			for name, law := range laws {
 				t.Run(name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/schedule"
+	"github.com/dbq-go/dbq/workflow"
 	"github.com/google/uuid"
 )
 
@@ -112,8 +114,8 @@ var (
 		detail: "The server's log has the reason under the request's id."}
 )
 
-// sentinels lists the errors of packages dbq and schedule with their problems, specific ones before those that
-// they match, too.
+// sentinels lists the errors of packages dbq, schedule and workflow with their problems, specific ones before those
+// that they match, too.
 var sentinels = []kind{
 	{dbq.ErrMayHaveHappened, "may-have-happened", 500, "the change may have happened",
 		"The connection to the database was lost. Repeat the request with the same reference or Idempotency-Key.", false},
@@ -181,6 +183,8 @@ var sentinels = []kind{
 		"It was changed or deleted since it was read, or it exists already. Read it again. Nothing was changed.", false},
 	{schedule.ErrDefinition, "schedule", 422, "invalid schedule",
 		"errors has the field. docs/schedules.md describes schedules.", false},
+	{workflow.ErrDefinition, "workflow", 422, "invalid workflow",
+		"Steps have different names, and need each other without a cycle. docs/workflows.md describes workflows.", false},
 	{dbq.ErrInvalid, "invalid", 422, "invalid input", "Nothing was changed.", false},
 }
 
@@ -213,7 +217,7 @@ func problemOf(err error) *Problem {
 			n, _ := strconv.Atoi(m[1])
 			p.Errors = []Field{{fmt.Sprintf("body.tasks[%d]", n-1), k.title}}
 		}
-		if f := scheduleField(err, k); f != (Field{}) {
+		if f := cmp.Or(scheduleField(err, k), stepField(err, k)); f != (Field{}) {
 			p.Errors = []Field{f}
 		}
 		return p

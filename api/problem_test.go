@@ -45,7 +45,7 @@ func TestEverySentinelHasAProblem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := regexp.MustCompile(`(?m)name: "([a-z-]+)", status|^	\{(?:dbq|schedule)\.\w+, "([a-z-]+)", `)
+	names := regexp.MustCompile(`(?m)name: "([a-z-]+)", status|^	\{(?:dbq|schedule|workflow)\.\w+, "([a-z-]+)", `)
 	for _, m := range names.FindAllStringSubmatch(string(table), -1) {
 		if name := m[1] + m[2]; !strings.Contains(string(page), "\n| `"+name+"` |") {
 			t.Errorf("docs/http.md does not list the problem %s", name)

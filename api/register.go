@@ -78,7 +78,11 @@ func (a *API) routes() (http.Handler, []byte, error) {
 	add(r, "schedule-times", "GET", pathSchedule+"/times", "List the next times of a schedule", a.scheduleTimes)
 	add(r, "preview-schedule", "POST", pathDatabase+"/schedules/preview",
 		"List the next times of a schedule that is not stored", a.previewTimes)
+	add(r, "enqueue-workflow", "POST", pathDatabase+"/workflows", "Enqueue a workflow in one transaction",
+		a.enqueueWorkflow, http.StatusCreated)
 	add(r, "get-workflow", "GET", pathWorkflow, "Read the tasks of a workflow", a.readWorkflow)
+	add(r, "change-workflow", "POST", pathWorkflow+"/{change}", "Cancel or retry a workflow", a.changeWorkflow)
+	addText(r, "draw-workflow", pathWorkflow+"/graph", "Draw a workflow", []string{mermaidText, dotText}, a.drawWorkflow)
 	a.describeStream(h, problems)
 	mux.HandleFunc(patternStream, a.stream)
 
@@ -117,6 +121,19 @@ func add[I, O any](
 		}
 		op.Responses["200"] = &again
 	}
+}
+
+// addText is add for a GET whose response is text of one of several media types.
+func addText[I, O any](
+	r registry, id, path, summary string, media []string, f func(context.Context, *I) (*O, error),
+) {
+	op := r.operation(id, http.MethodGet, path, summary)
+	text := &huma.Response{Description: http.StatusText(http.StatusOK), Content: map[string]*huma.MediaType{}}
+	for _, m := range media {
+		text.Content[m] = &huma.MediaType{Schema: &huma.Schema{Type: "string"}}
+	}
+	op.Responses["200"] = text
+	register(r, op, f)
 }
 
 // operation returns an operation without a handler.
@@ -227,7 +244,7 @@ func textOf(texts map[string]string, schema, field string) string {
 		return text
 	}
 	embedded := map[string]string{
-		"LeasedTask": "Task", "StreamLine": "Enqueued", "Schedule": "Task", "NewSchedule": "NewTask",
+		"LeasedTask": "Task", "StreamLine": "Enqueued", "Schedule": "Task", "NewSchedule": "NewTask", "NewStep": "NewTask",
 		"PreviewTimesBody": "NewSchedule",
 	}
 	if text := texts[embedded[schema]+"."+field]; text != "" {
