@@ -80,6 +80,7 @@ func TestServers(t *testing.T) {
 				"InvalidSchedulesAreProblems":                TestInvalidSchedulesAreProblems,
 				"ScheduleOverwritesNoChangeOfOthers":         TestScheduleOverwritesNoChangeOfOthers,
 				"WorkflowIsEnqueuedOnce":                     TestWorkflowIsEnqueuedOnce,
+				"AuditIsListedInPages":                       TestAuditIsListedInPages,
 			}
 			for name, law := range laws {
 				t.Run(name, func(t *testing.T) {

@@ -83,6 +83,7 @@ func (a *API) routes() (http.Handler, []byte, error) {
 	add(r, "get-workflow", "GET", pathWorkflow, "Read the tasks of a workflow", a.readWorkflow)
 	add(r, "change-workflow", "POST", pathWorkflow+"/{change}", "Cancel or retry a workflow", a.changeWorkflow)
 	addText(r, "draw-workflow", pathWorkflow+"/graph", "Draw a workflow", []string{mermaidText, dotText}, a.drawWorkflow)
+	add(r, "list-audit", "GET", pathDatabase+"/audit", "List the changes of operators", a.listAudit)
 	a.describeStream(h, problems)
 	mux.HandleFunc(patternStream, a.stream)
 
