@@ -162,6 +162,7 @@ const (
 	patternCheckout = "POST " + pathQueue + "/checkout"
 	patternWait     = "GET " + pathTask + "/wait"
 	patternSeries   = "GET " + pathDatabase + "/series"
+	patternMany     = "POST " + pathDatabase + "/operate/{event}"
 )
 
 // seriesWait is how long a series waits until others have been read and sent. One may take 100 MB of memory.
@@ -202,6 +203,12 @@ func (a *API) bounded(mux *http.ServeMux) http.Handler {
 			if p := a.readBody(w, r, maxBody); p != nil {
 				refuse(w, r, p)
 				return
+			}
+			if pattern == patternMany {
+				if p := refuseNull(r); p != nil {
+					refuse(w, r, p)
+					return
+				}
 			}
 			ctx, cancel := context.WithTimeout(r.Context(), timeout)
 			defer cancel()
@@ -280,6 +287,21 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request, maxBody int64) *P
 	_ = control.SetReadDeadline(time.Time{})
 	r.Body = io.NopCloser(&body)
 	return nil
+}
+
+// refuseNull refuses a body, which has been read, with a null anywhere. huma takes null for a field that was left out:
+// without a filter a request applies to more, and without dry_run it changes tasks.
+func refuseNull(r *http.Request) *Problem {
+	body, err := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	dec := json.NewDecoder(bytes.NewReader(body))
+	for err == nil {
+		var t json.Token
+		if t, err = dec.Token(); err == nil && t == nil {
+			return badRequest.problem(Field{"body", "a value is null; leave the field out if it is to have none"})
+		}
+	}
+	return nil // huma refuses what is not JSON
 }
 
 // routed answers requests without a route with problems, where the mux would answer with text or a redirection.

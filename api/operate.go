@@ -2,11 +2,13 @@ package api
 
 import (
 	"context"
+	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/state"
+	"github.com/google/uuid"
 )
 
 // operate is a request to apply an operator's event to a task.
@@ -78,7 +80,7 @@ type Filter struct {
 	Cancelled            bool     `json:"cancelled,omitempty"`
 	NotCancelled         bool     `json:"not_cancelled,omitempty"`
 	InStateForSeconds    float64  `json:"in_state_for_seconds,omitempty" minimum:"0"`
-	EnteredWithinSeconds float64  `json:"entered_within_seconds,omitempty" minimum:"0"`
+	EnteredWithinSeconds float64  `json:"entered_within_seconds,omitempty" exclusiveMinimum:"0"`
 }
 
 // filter returns the filter of the Go API. at is where in the request it is.
@@ -95,8 +97,13 @@ func (f Filter) filter(at string, limit int) (admin.Filter, error) {
 		}
 		out.States = append(out.States, s)
 	}
+	if f.EnteredWithinSeconds > 0 { // a time that rounds to 0 would select all
+		out.EnteredWithin = max(out.EnteredWithin, time.Microsecond)
+	}
 	var err error
-	out.Workflow, err = parseID(at+"workflow", f.Workflow)
+	if out.Workflow, err = parseID(at+"workflow", f.Workflow); err == nil && f.Workflow != "" && out.Workflow == uuid.Nil {
+		err = badRequest.problem(Field{at + "workflow", "it is zero, which is the id of no workflow"})
+	}
 	return out, err
 }
 

@@ -68,9 +68,18 @@ func TestWhatCannotBeReadWidensNothing(t *testing.T) {
 	}
 	for _, filter := range []string{
 		`{"queue":""}`, `{"kind":""}`, `{"key":""}`, `{"reference":""}`, `{"workflow":""}`, `{"states":[]}`,
-		`{"state":"error"}`,
+		`{"state":"error"}`, `{"queue":null}`, `{"queue":"mail","kind":null}`, `{"QUEUE":null}`, `{"states":null}`,
+		`{"workflow":"00000000-0000-0000-0000-000000000000"}`, `{"entered_within_seconds":0}`,
 	} {
 		s.refused(422, "invalid-request", "POST", "/v1/db/shop/operate/cancel", `{"limit":10,"filter":`+filter+`}`)
+	}
+	s.refused(422, "invalid-request", "POST", "/v1/db/shop/operate/cancel", `{"limit":10,"filter":{},"dry_run":null}`)
+	for _, query := range []string{"workflow=00000000-0000-0000-0000-000000000000", "entered_within_seconds=0"} {
+		s.refused(422, "invalid-request", "GET", "/v1/db/shop/tasks?"+query, "")
+	}
+	if got := s.must(200, "POST", "/v1/db/shop/operate/cancel",
+		`{"limit":10,"filter":{"entered_within_seconds":1e-10}}`); got["changed"] != 0.0 {
+		t.Errorf("tasks that came into their state just now: %v", got)
 	}
 	if task := one(t, s.must(200, "GET", "/v1/db/shop/tasks", ""), "tasks"); task["state"] != "CREATED" {
 		t.Errorf("the task is now %v", task)

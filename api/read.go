@@ -167,7 +167,7 @@ type listTasks struct {
 	Cancelled            bool     `query:"cancelled"`
 	NotCancelled         bool     `query:"not_cancelled"`
 	InStateForSeconds    float64  `query:"in_state_for_seconds" minimum:"0"`
-	EnteredWithinSeconds float64  `query:"entered_within_seconds" minimum:"0"`
+	EnteredWithinSeconds float64  `query:"entered_within_seconds" exclusiveMinimum:"0"`
 	Order                string   `query:"order" enum:"newest,oldest" default:"newest"`
 	After                string   `query:"after" format:"uuid"`
 	Limit                int      `query:"limit" minimum:"1" maximum:"1000" default:"100"`
