@@ -12,7 +12,7 @@ import (
 // auditPage lists the changes of operators, the newest first.
 func (c *Console) auditPage(v *visit) error {
 	f := admin.AuditFilter{
-		Queue: v.form("queue"), Action: v.form("action"), By: v.form("by"), Limit: pageSize + 1,
+		Queue: v.named("queue"), Action: v.form("action"), By: v.named("by"), Limit: pageSize + 1,
 	}
 	if err := v.need(auth.Administer, f.Queue); err != nil {
 		return err

@@ -36,7 +36,7 @@ func survives(text string) bool {
 
 // enqueuePage shows the form. With ?from=ID it is filled from a task, to enqueue an edited copy.
 func (c *Console) enqueuePage(v *visit) error {
-	form := newTask{Queue: v.form("queue"), Payload: "{}", JSON: true}
+	form := newTask{Queue: v.named("queue"), Payload: "{}", JSON: true}
 	if from := v.form("from"); from != "" {
 		id, err := uuid.Parse(from)
 		if err != nil {
@@ -112,7 +112,7 @@ func (v *visit) headers() (out map[string]string, err error) {
 
 // enqueue adds the task of the form.
 func (c *Console) enqueue(v *visit) error {
-	queue := v.form("queue")
+	queue := v.named("queue")
 	if err := v.need(auth.Enqueue, queue); err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (c *Console) enqueue(v *visit) error {
 		return err
 	}
 	t := dbq.NewTask{
-		Kind: v.r.FormValue("kind"), Payload: payload, Reference: v.form("reference"), Key: v.r.FormValue("key"),
+		Kind: v.named("kind"), Payload: payload, Reference: v.named("reference"), Key: v.named("key"),
 	}
 	if v.form("json") != "" && !json.Valid(t.Payload) {
 		return formError("the payload is not valid JSON")

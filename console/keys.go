@@ -33,7 +33,7 @@ type keyRow struct {
 
 // keysPage shows the keys of a queue with the most running and waiting tasks, and what each waits for.
 func (c *Console) keysPage(v *visit) error {
-	queue := v.form("queue")
+	queue := v.named("queue")
 	if err := v.need(auth.Read, queue); err != nil {
 		return err
 	}

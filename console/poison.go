@@ -29,7 +29,7 @@ type errorGroup struct {
 
 // poisonPage lists the queues with tasks in POISON or, for one queue, the errors of its tasks.
 func (c *Console) poisonPage(v *visit) error {
-	queue := v.form("queue")
+	queue := v.named("queue")
 	if err := v.need(auth.Read, queue); queue != "" && err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 // queuePage shows a queue: its tasks by state, its workers, settings, limits and statistics. Its parts that refresh
 // themselves request only themselves.
 func (c *Console) queuePage(v *visit) error {
-	queue := v.form("queue")
+	queue := v.named("queue")
 	if err := v.need(auth.Read, queue); err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (c *Console) queuePage(v *visit) error {
 
 // changeQueue applies a change to the queue of the form and returns to its page.
 func (v *visit) changeQueue(a auth.Action, message string, change func(queue string) error) error {
-	queue := v.form("queue")
+	queue := v.named("queue")
 	if err := v.need(a, queue); err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (c *Console) configureQueue(v *visit) error {
 			return err
 		}
 	}
-	s.DeadLetter = v.form("dead_letter")
+	s.DeadLetter = v.named("dead_letter")
 	// Notices carry errors of this queue to the other one.
 	if s.DeadLetter != "" && !v.may(auth.Configure, s.DeadLetter) {
 		return errForbidden

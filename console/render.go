@@ -79,7 +79,7 @@ func (v *visit) show(status int, page, title string, content any) {
 		}
 	}
 	if v.db != nil {
-		l.Database, l.Queue = v.db.name, v.form("queue")
+		l.Database, l.Queue = v.db.name, v.named("queue")
 		l.Trouble = v.db.overview.last().trouble(v)
 	}
 	var out bytes.Buffer

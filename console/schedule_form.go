@@ -43,12 +43,12 @@ type formField struct{ Name, Label, Value, Hint, Error string }
 
 // scheduleFormPage shows the form of a new schedule, or of the one that the query names.
 func (c *Console) scheduleFormPage(v *visit) error {
-	if v.form("name") == "" {
+	if v.named("name") == "" {
 		if err := v.needSomewhere(auth.Configure); err != nil {
 			return err
 		}
 		v.show(http.StatusOK, "scheduleform", "New schedule", scheduleForm{Values: map[string]string{
-			"queue": v.form("queue"), "payload": "{}", "json": "yes", "catch_up": "1",
+			"queue": v.named("queue"), "payload": "{}", "json": "yes", "catch_up": "1",
 		}})
 		return nil
 	}
@@ -114,8 +114,8 @@ func (c *Console) saveSchedule(v *visit) error {
 	for _, name := range scheduleInputs {
 		form.Values[name] = v.form(name)
 	}
-	for _, name := range []string{"key", "kind"} { // which may begin or end with a space
-		form.Values[name] = v.r.FormValue(name)
+	for _, name := range []string{"name", "queue", "key", "kind"} {
+		form.Values[name] = v.named(name)
 	}
 	form.Values["json"], form.Values["no_overlap"] = v.form("json"), v.form("no_overlap")
 	form.Values["payload"] = strings.ReplaceAll(v.r.FormValue("payload"), "\r\n", "\n") // browsers send CRLF

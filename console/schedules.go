@@ -24,7 +24,7 @@ func (c *Console) schedulesPage(v *visit) error {
 
 // schedule reads the schedule of the form's name if the user may apply an action to its queue.
 func (v *visit) schedule(a auth.Action) (schedule.Info, error) {
-	s, err := v.db.schedules.Get(v.ctx(), v.form("name"))
+	s, err := v.db.schedules.Get(v.ctx(), v.named("name"))
 	switch {
 	case err != nil:
 		return s, err

@@ -64,8 +64,8 @@ func (s selection) Words() string {
 // selection reads the form of the request.
 func (v *visit) selection() selection {
 	return selection{
-		Queue: v.form("queue"), State: v.form("state"), Kind: v.form("kind"), Key: v.form("key"),
-		Reference: v.form("reference"), Workflow: v.form("workflow"), Mark: v.form("mark"), Older: v.form("older"),
+		Queue: v.named("queue"), State: v.form("state"), Kind: v.named("kind"), Key: v.named("key"),
+		Reference: v.named("reference"), Workflow: v.form("workflow"), Mark: v.form("mark"), Older: v.form("older"),
 		Newer: v.form("newer"), Error: v.form("error"), Text: v.form("payload"), Order: v.form("order"),
 	}
 }
@@ -87,14 +87,16 @@ func (s selection) filter() (f admin.Filter, err error) {
 		f.States = []dbq.State{st}
 	}
 	if s.Workflow != "" {
-		if f.Workflow, err = uuid.Parse(s.Workflow); err != nil {
-			return f, formError("the workflow is not a UUID")
+		if f.Workflow, err = uuid.Parse(s.Workflow); err != nil || f.Workflow == uuid.Nil { // which selects all tasks
+			return f, formError("the workflow is not the id of a workflow")
 		}
 	}
 	if f.InStateFor, err = duration("in state for", s.Older); err != nil {
 		return f, err
 	}
-	f.EnteredWithin, err = duration("entered within", s.Newer)
+	if f.EnteredWithin, err = duration("entered within", s.Newer); err == nil && s.Newer != "" && f.EnteredWithin == 0 {
+		err = formError("entered within: write a time of more than 0") // 0 would select all, as without the field
+	}
 	return f, err
 }
 

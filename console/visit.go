@@ -157,6 +157,10 @@ func readForm(w http.ResponseWriter, r *http.Request, most int64) error {
 // form returns a field of the form or the query without surrounding space.
 func (v *visit) form(name string) string { return strings.TrimSpace(v.r.FormValue(name)) }
 
+// named returns a field that has a name as it is: one that begins or ends with a space is another name, and a space
+// alone is not empty.
+func (v *visit) named(field string) string { return v.r.FormValue(field) }
+
 // changes returns the options of a change: its operator is the user, with the form's reason.
 func (v *visit) changes() []admin.Option {
 	return []admin.Option{admin.By(v.user.Name), admin.Reason(v.form("reason"))}

@@ -28,7 +28,7 @@ func (c *Console) commandWorker(v *visit) error {
 		return err
 	}
 	for _, w := range workers {
-		if w.ID != v.form("worker") {
+		if w.ID != v.named("worker") {
 			continue
 		}
 		if !v.may(auth.Read, w.Queue) {
