@@ -49,6 +49,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", ndjson)
 	w.WriteHeader(http.StatusOK)
 	s.run(r.Context(), a.lines(r.Context(), s.control, r.Body))
+	s.extendWrite()                                                  // for the end of the response
 	_ = s.control.SetReadDeadline(time.Now().Add(a.cfg.BodyTimeout)) // of what is left of the body
 }
 
@@ -124,12 +125,14 @@ type streamer struct {
 	tasks   []dbq.NewTask
 	numbers []int
 	bytes   int
+	unsent  bool // there are answers that were not flushed
 }
 
 func (s *streamer) run(ctx context.Context, lines <-chan line) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	last := 0 // the number of the last line
+	last := 0        // the number of the last line
+	waiting := false // the timer will flush what the lines since the last flush left
 	for {
 		flush, end := false, false
 		select {
@@ -155,11 +158,15 @@ func (s *streamer) run(ctx context.Context, lines <-chan line) {
 				return
 			default:
 				s.add(l)
-				if len(s.tasks) == 1 {
+				if some := len(s.tasks) > 0 || s.unsent; some && !waiting { // later lines do not put it off
 					timer.Reset(batchWait)
+					waiting = true
 				}
 				flush = len(s.tasks) >= batchTasks || s.bytes >= batchBytes
 			}
+		}
+		if flush {
+			waiting = false
 		}
 		if flush && !s.flush(ctx) || end {
 			return
@@ -206,11 +213,10 @@ func (s *streamer) flush(ctx context.Context) bool {
 	tasks, numbers := s.tasks, s.numbers
 	s.tasks, s.numbers, s.bytes = nil, nil, 0
 	if len(tasks) == 0 {
-		return true
+		return !s.unsent || s.send()
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.a.cfg.Timeout)
 	defer cancel()
-	_ = s.control.SetWriteDeadline(time.Now().Add(s.a.cfg.Timeout + s.a.cfg.BodyTimeout))
 	out, err := s.queue.EnqueueMany(ctx, tasks)
 	if isRefused(err) && len(tasks) > 1 { // none was enqueued: find the tasks that are refused
 		for i := range tasks {
@@ -218,7 +224,7 @@ func (s *streamer) flush(ctx context.Context) bool {
 				return false
 			}
 		}
-		return s.control.Flush() == nil
+		return s.send()
 	}
 	if err != nil {
 		s.fail(ctx, numbers[0], err)
@@ -227,7 +233,7 @@ func (s *streamer) flush(ctx context.Context) bool {
 	for i, e := range out {
 		s.answer(StreamLine{Line: numbers[i], Enqueued: enqueued(e)})
 	}
-	return s.control.Flush() == nil
+	return s.send()
 }
 
 // enqueue enqueues one task of a batch that was refused.
@@ -247,12 +253,27 @@ func (s *streamer) fail(ctx context.Context, number int, err error) {
 	s.a.logFailure(ctx, p, err)
 	p.Errors = nil
 	s.answer(StreamLine{Line: number, Problem: p})
-	_ = s.control.Flush() // the caller may be gone
+	s.send()
 }
 
 func (s *streamer) answer(l StreamLine) {
 	if l.Problem != nil {
 		l.Problem.RequestID = requestID(s.r.Context())
 	}
+	s.extendWrite()
+	s.unsent = true
 	_ = s.out.Encode(l) // the caller may be gone; ctx ends then
+}
+
+// send sends the answers, and reports whether the stream can continue.
+func (s *streamer) send() bool {
+	s.extendWrite()
+	s.unsent = false
+	return s.control.Flush() == nil
+}
+
+// extendWrite lets the caller take its time for what is written now. The deadline of the server, and that of earlier
+// answers, may have passed since then.
+func (s *streamer) extendWrite() {
+	_ = s.control.SetWriteDeadline(time.Now().Add(s.a.cfg.Timeout + s.a.cfg.BodyTimeout)) // not every server has it
 }
