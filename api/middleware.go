@@ -285,6 +285,9 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request, maxBody int64) *P
 		return badBody.problem()
 	}
 	_ = control.SetReadDeadline(time.Time{})
+	if !hasNoBody(r.Method) && !isText(body.Bytes()) {
+		return badJSON.problem()
+	}
 	r.Body = io.NopCloser(&body)
 	return nil
 }

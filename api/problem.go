@@ -99,7 +99,7 @@ var (
 	mediaType = kind{name: "media-type", status: http.StatusUnsupportedMediaType, title: "the media type is not supported",
 		detail: "Send Content-Type: application/json, or application/x-ndjson for a stream of tasks."}
 	badJSON = kind{name: "invalid-json", status: http.StatusBadRequest, title: "the body is not valid JSON",
-		detail: "It must be one JSON value in UTF-8."}
+		detail: "It must be one JSON value in UTF-8. A text must not have half of a surrogate pair, such as \\ud800."}
 	badRequest = kind{name: "invalid-request", status: http.StatusUnprocessableEntity, title: "the request is invalid",
 		detail: "errors lists the fields. Nothing was changed."}
 	badLease = kind{name: "invalid-lease", status: http.StatusUnprocessableEntity,

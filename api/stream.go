@@ -193,6 +193,9 @@ func (s *streamer) add(l line) {
 
 // parseLine reads a task.
 func parseLine(text []byte) (dbq.NewTask, *Problem) {
+	if !isText(text) {
+		return dbq.NewTask{}, badJSON.problem()
+	}
 	var t NewTask
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
