@@ -10,7 +10,6 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/dbq-go/dbq/internal/store"
-	"github.com/google/uuid"
 )
 
 // Put creates a schedule, or replaces the one of the same name. A replaced schedule stays paused, and keeps its next
@@ -239,22 +238,6 @@ func (s *Schedules) List(ctx context.Context) ([]Info, error) {
 		out[i] = v.info(r)
 	}
 	return out, nil
-}
-
-// RunNow enqueues the schedule's task immediately, even if the schedule is paused, and returns the task's id. It does
-// not change the schedule's times.
-func (s *Schedules) RunNow(ctx context.Context, name string) (uuid.UUID, error) {
-	r, v, err := s.read(ctx, name)
-	if err != nil {
-		return uuid.Nil, s.wrap("run schedule", "", err)
-	}
-	d := v.schedule(name)
-	t := d.taskFor(nowOf(r))
-	t.Reference, t.Delay = "", d.Task.Delay // it is not one of the schedule's times
-	if ctx, err = s.audited(ctx, "run schedule", store.Audit{Queue: d.Queue, Subject: name}); err != nil {
-		return uuid.Nil, s.wrap("run schedule", "", err)
-	}
-	return s.client.Queue(d.Queue).Enqueue(ctx, t)
 }
 
 // Reconcile makes the given schedules the only ones of owner: it puts each of them, and deletes owner's other

@@ -13,7 +13,6 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/store"
-	"github.com/google/uuid"
 )
 
 const (
@@ -206,12 +205,11 @@ func (s *Schedules) fire(ctx context.Context, r store.Record) error {
 	}
 	if d.NoOverlap && len(times) > 0 {
 		times = times[len(times)-1:]
-		busy, err := s.unfinished(ctx, v.LastTask)
-		if err != nil {
+		if v.Problem, err = s.overlap(ctx, &v); err != nil {
 			return err
 		}
-		if busy {
-			times, v.Problem = nil, "the task of an earlier time has not ended"
+		if v.Problem != "" {
+			times = nil
 		}
 	}
 	err = s.enqueue(ctx, r, v, d, times)
@@ -221,18 +219,6 @@ func (s *Schedules) fire(ctx context.Context, r store.Record) error {
 		err = s.enqueue(ctx, r, v, d, nil)
 	}
 	return err
-}
-
-// unfinished reports whether a task exists that has not ended.
-func (s *Schedules) unfinished(ctx context.Context, id *uuid.UUID) (bool, error) {
-	if id == nil {
-		return false, nil
-	}
-	t, err := s.client.Get(ctx, *id)
-	if errors.Is(err, dbq.ErrNotFound) {
-		return false, nil
-	}
-	return err == nil && !t.Ended(), err
 }
 
 // enqueue adds the tasks of some times and replaces the record, unless another process has.

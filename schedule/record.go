@@ -30,8 +30,10 @@ type value struct {
 	Next      time.Time  `json:"next,omitzero"`
 	Last      time.Time  `json:"last,omitzero"`
 	LastTask  *uuid.UUID `json:"last_task,omitempty"`
-	Problem   string     `json:"problem,omitempty"`
-	Pause     *pause     `json:"pause,omitempty"`
+	// Runs are the last tasks of RunNow, up to maxRuns, the oldest first. Those that have ended may be left out.
+	Runs    []uuid.UUID `json:"runs,omitempty"`
+	Problem string      `json:"problem,omitempty"`
+	Pause   *pause      `json:"pause,omitempty"`
 }
 
 // task is a dbq.NewTask without the fields that each time sets.
@@ -111,7 +113,7 @@ func (v *value) keep(old value) {
 	if v.Owner == "" {
 		v.Owner = old.Owner
 	}
-	v.Last, v.LastTask, v.Problem, v.Pause = old.Last, old.LastTask, old.Problem, old.Pause
+	v.Last, v.LastTask, v.Runs, v.Problem, v.Pause = old.Last, old.LastTask, old.Runs, old.Problem, old.Pause
 	if v.sameTimes(old) {
 		v.Start, v.Next = old.Start, old.Next
 	}
@@ -124,9 +126,14 @@ func parse(r store.Record) (v value, err error) {
 	return v, nil
 }
 
-// encode returns the record's value, and how long after now it expires.
-func (v *value) encode(now time.Time) (text string, ttl time.Duration, err error) {
+// encode returns the record's value, and how long after now it expires. If a large definition and a long reason for a
+// pause leave no room for all of Runs, the oldest ones are left out.
+func (v value) encode(now time.Time) (text string, ttl time.Duration, err error) {
 	b, err := json.Marshal(v)
+	for err == nil && len(b) > store.MaxValue && len(v.Runs) > 0 {
+		v.Runs = v.Runs[1:]
+		b, err = json.Marshal(v)
+	}
 	if err == nil && !v.Next.IsZero() && v.Pause == nil {
 		ttl = max(v.Next.Sub(now), time.Microsecond)
 	}

@@ -65,7 +65,7 @@ type Schedule struct {
 	// immediately and in order. The zero value makes up for one, SkipMissed for none. A time counts as missed when it is
 	// more than a minute ago, and is dropped after a year. Times that are not missed always fire.
 	CatchUp int
-	// NoOverlap skips a time if the task of an earlier time has not ended.
+	// NoOverlap skips a time if the task of an earlier time, or one of the last five tasks of RunNow, has not ended.
 	NoOverlap bool
 	// Jitter is the upper bound of a random delay of each task, at most MaxJitter.
 	Jitter time.Duration

@@ -116,7 +116,8 @@ func newSchedulePut(a *app) *cobra.Command {
 	l.IntVar(&d.Task.MaxAttempts, "max-attempts", 0, fmt.Sprintf("try `N` times (default %d)", dbq.DefaultMaxAttempts))
 	l.StringArrayVar(&headers, "header", nil, "a header as `KEY=VALUE`; repeatable")
 	l.IntVar(&d.CatchUp, "catch-up", 1, "make up for the last `N` missed times (-1: none)")
-	l.BoolVar(&d.NoOverlap, "no-overlap", false, "skip a time if the task of an earlier time has not ended")
+	l.BoolVar(&d.NoOverlap, "no-overlap", false,
+		"skip a time if the task of an earlier time, or of dbq schedule run, has not ended")
 	durationVar(l, &d.Jitter, "jitter", 0, "delay each task by a random part of this `TIME`")
 	return cmd
 }

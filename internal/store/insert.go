@@ -47,12 +47,12 @@ const insertBytes = 8 << 20
 // order of tasks, and sorts tasks. If the answer is lost, it searches for the tasks for a few hundred milliseconds, and
 // returns ErrMayHaveHappened if the outcome stays unknown. It never inserts again after that.
 func (s *Store) Insert(ctx context.Context, queue string, tasks []InsertRow) (out []Inserted, err error) {
-	b, audit := s.newInsertBatch(queue, tasks), auditOf(ctx)
+	b, audit, swap := s.newInsertBatch(queue, tasks), auditOf(ctx), swapOf(ctx)
 	run, autocommit := s.sql.Tx, false
 	if len(b.chunks) == 1 {
 		b.only = b.args(b.rows, nil)
 	}
-	if b.only != nil && audit == nil && !s.sql.NeedsTx(dialect.Insert, b.only, len(b.rows)) {
+	if b.only != nil && audit == nil && swap == nil && !s.sql.NeedsTx(dialect.Insert, b.only, len(b.rows)) {
 		run, autocommit = s.sql.Autocommit, true // one statement is its own transaction
 	}
 	var lost error // why the outcome cannot be known
@@ -61,7 +61,10 @@ func (s *Store) Insert(ctx context.Context, queue string, tasks []InsertRow) (ou
 			b.inserted = false // an earlier try was rolled back
 		}
 		err := run(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-			if out, err = b.insert(ctx, conn); err != nil || audit == nil {
+			if out, err = b.insert(ctx, conn); err != nil {
+				return err
+			}
+			if err := s.swapKV(ctx, conn, swap, out[0].ID); err != nil || audit == nil {
 				return err
 			}
 			audit.Task = out[0].ID

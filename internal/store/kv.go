@@ -10,8 +10,9 @@ import (
 	"github.com/dbq-go/dbq/internal/sqlrun"
 )
 
+// Limits of key/value records.
 const (
-	maxValue      = 4000   // bytes of a record's value, which a text column of any engine can hold
+	MaxValue      = 4000   // bytes of a record's value, which a text column of any engine can hold
 	maxRecords    = 10_000 // records of one namespace that ListKV and EarliestKV return
 	maxKVAttempts = 20     // of UpdateKV, while other clients change the same record
 )
@@ -132,8 +133,8 @@ func (s *Store) SwapKVTx(ctx context.Context, tx sqlrun.Tx, old Record, value st
 
 // kvArgs are the values of a record that is written; a ttl of 0 keeps it forever.
 func kvArgs(namespace, name, value string, version int64, ttl time.Duration) (dialect.Args, error) {
-	if len(value) > maxValue {
-		return nil, fmt.Errorf("%w: %d bytes to keep, at most %d are allowed", errs.ErrOption, len(value), maxValue)
+	if len(value) > MaxValue {
+		return nil, fmt.Errorf("%w: %d bytes to keep, at most %d are allowed", errs.ErrOption, len(value), MaxValue)
 	}
 	args := dialect.Args{"namespace": namespace, "name": name, "value": value, "version": version, "ttl": (*int64)(nil)}
 	if ttl > 0 {
