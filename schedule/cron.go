@@ -109,7 +109,7 @@ func (c cron) nextOn(d day, t time.Time) time.Time {
 		return c.nextMinute(d, t)
 	}
 	from := 0 // the hour: earlier hours have passed
-	if d.day == t.Day() {
+	if d == (day{t.Year(), t.Month(), t.Day()}) {
 		from = max(0, t.Hour()-3)
 	}
 	for hour := from; hour < 24; hour++ {
