@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -133,6 +134,9 @@ func (a *API) operateMany(ctx context.Context, in *operateMany) (*operatedMany, 
 		opts = append(opts, admin.DryRun())
 	}
 	done, err := d.admin.OperateMany(ctx, state.Event(in.Event), f, opts...)
+	if err != nil && done.Changed > 0 {
+		done, err = a.partly(ctx, f, done, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -141,6 +145,20 @@ func (a *API) operateMany(ctx context.Context, in *operateMany) (*operatedMany, 
 		out.Body.Next = done.Last.String()
 	}
 	return &out, nil
+}
+
+// partly returns what a call has done that failed after it had changed some tasks. A problem would say that nothing was
+// changed: instead, the request for the rest gets it.
+func (a *API) partly(ctx context.Context, f admin.Filter, done admin.Operated, err error) (admin.Operated, error) {
+	if errors.Is(err, dbq.ErrMayHaveHappened) {
+		return done, err
+	}
+	a.logFailure(ctx, problemOf(err), err)
+	if done.Last == f.After { // the last tasks come first: there is no rest to ask for
+		return done, dbq.ErrMayHaveHappened
+	}
+	done.More = true
+	return done, nil
 }
 
 // listedWorkers is the response with the workers of a database.

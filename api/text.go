@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"encoding/json"
 	"regexp"
 	"strconv"
@@ -21,34 +20,54 @@ func isText(value []byte) bool {
 	return utf8.Valid(value) && (!surrogate.Match(value) || isPaired(value))
 }
 
+// isPaired reads the value once: values can be nested 10,000 deep.
 func isPaired(value []byte) bool {
-	value = bytes.TrimSpace(value)
-	switch {
-	case len(value) == 0:
-	case value[0] == '{':
-		var members map[string]json.RawMessage
-		_ = json.Unmarshal(value, &members)
-		for name, member := range members {
-			stored := strings.EqualFold(name, "payload") || strings.EqualFold(name, "result")
-			if stored && (member[0] == '{' || member[0] == '[') {
-				continue
+	depth, stored := 0, 0 // stored is the depth of an object or array that is stored as it is written
+	named := false        // the last string may be the name of one
+	for i := 0; i < len(value); i++ {
+		switch value[i] {
+		case '{', '[':
+			if depth++; stored == 0 && named {
+				stored = depth
 			}
-			if !isPaired(member) {
+			named = false
+		case '}', ']':
+			if depth == stored {
+				stored = 0
+			}
+			depth--
+		case ',':
+			named = false
+		case '"':
+			text := quoted(value[i:])
+			if stored == 0 && hasHalf(text) {
 				return false
 			}
+			named = isStored(text)
+			i += len(text) - 1
 		}
-	case value[0] == '[':
-		var elements []json.RawMessage
-		_ = json.Unmarshal(value, &elements)
-		for _, element := range elements {
-			if !isPaired(element) {
-				return false
-			}
-		}
-	case value[0] == '"':
-		return !hasHalf(value)
 	}
 	return true
+}
+
+// isStored reports whether a JSON string is the name of a member that is stored as it is written.
+func isStored(quoted []byte) bool {
+	var name string
+	return len(quoted) < 64 && json.Unmarshal(quoted, &name) == nil &&
+		(strings.EqualFold(name, "payload") || strings.EqualFold(name, "result"))
+}
+
+// quoted returns the JSON string at the beginning of a text.
+func quoted(text []byte) []byte {
+	for i := 1; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '"':
+			return text[:i+1]
+		}
+	}
+	return text
 }
 
 // hasHalf reports whether a JSON string has half of a surrogate pair.
