@@ -39,6 +39,9 @@ func (q *Queue) checkoutMore(ctx context.Context, n int, lease time.Duration) (t
 	if len(exhausted) > 0 { // the caller does not see them
 		q.c.cfg.logger.Error("dbq: tasks went to POISON: the lease of their last attempt expired",
 			"queue", q.name, "tasks", len(exhausted), "first", exhausted[0].ID.String())
+		if q.exhausted != nil {
+			q.exhausted(exhausted)
+		}
 	}
 	return tasks, more, err
 }

@@ -50,8 +50,8 @@ func (internals) ForWorker(q *Queue, id string) *Queue {
 }
 
 // ForRemote returns a queue that checks out for a worker of another process, which starts its tasks at once.
-func (internals) ForRemote(q *Queue, id string) *Queue {
-	return &Queue{c: q.c, name: q.name, worker: id, remote: true}
+func (internals) ForRemote(q *Queue, id string, exhausted func([]Task)) *Queue {
+	return &Queue{c: q.c, name: q.name, worker: id, remote: true, exhausted: exhausted}
 }
 
 // Checkout is Queue.Checkout with its full result.

@@ -14,6 +14,8 @@ type Queue struct {
 	name   string
 	worker string // the worker that checks out, or "" for the client; see package access
 	remote bool   // the worker is in another process, and starts the tasks that it gets at once
+	// exhausted gets the tasks that a checkout moved to POISON, unless it is nil.
+	exhausted func([]Task)
 }
 
 // Queue returns a handle for the queue with this name. If the name is invalid, every call on the handle returns

@@ -19,12 +19,14 @@ import (
 	"regexp"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/internal/callers"
+	"github.com/dbq-go/dbq/internal/maintenance"
 	"github.com/dbq-go/dbq/redaction"
 	"github.com/dbq-go/dbq/schedule"
 )
@@ -84,6 +86,8 @@ type API struct {
 	reading   chan struct{} // one element for each series that is read or sent, as many as there are databases
 	draining  context.Context
 	drain     context.CancelFunc
+	// maintained reports that Run was called.
+	maintained atomic.Bool
 }
 
 // database is one database of an API.
@@ -95,6 +99,8 @@ type database struct {
 	schedules *schedule.Schedules
 	leases    leaseKey
 	redact    redaction.Redactor
+	// maintenance counts what is done, and does the duties of Run.
+	maintenance *maintenance.Server
 
 	listen sync.Once
 	// listener keeps the notifications of other processes coming between requests that wait.
@@ -143,6 +149,7 @@ func New(cfg Config) (*API, error) {
 		}
 		a.databases[name] = &database{
 			name: name, client: client, admin: admin.New(client), schedules: schedule.New(client),
+			maintenance: a.newMaintenance(name, client),
 		}
 	}
 	redactors, err := redaction.New(slices.Collect(maps.Keys(a.databases)), cfg.Redactions)

@@ -1,10 +1,14 @@
 package api
 
+import (
+	"time"
+
+	"github.com/dbq-go/dbq"
+)
+
 // What the tests of this package use.
 var (
 	ProblemOf = problemOf
-	Sign      = sign
-	Verify    = verify
 	ParseLine = parseLine
 )
 
@@ -18,4 +22,15 @@ func HoldSeries(a *API) (free func()) {
 			<-a.reading
 		}
 	}
+}
+
+// Sign signs a lease of an attempt that has begun a minute ago.
+func Sign(key []byte, l dbq.Lease, worker string, now time.Time) string {
+	return sign(key, held{l, worker, now.Add(-time.Minute)}, now)
+}
+
+// Verify verifies a lease.
+func Verify(key []byte, text string, now time.Time) (l dbq.Lease, worker string, started time.Time, err error) {
+	h, err := verify(key, text, now)
+	return h.Lease, h.worker, h.started, err
 }

@@ -28,7 +28,7 @@ const (
 const leaseGrace = 24 * time.Hour
 
 // leaseVersion is the first byte of a lease. It changes with the form of the rest.
-const leaseVersion = 1
+const leaseVersion = 2
 
 const macSize = sha256.Size
 
@@ -71,9 +71,16 @@ func random(n int) []byte {
 	return b
 }
 
+// held is a lease with what only its text has.
+type held struct {
+	dbq.Lease
+	worker  string
+	started time.Time // when the attempt began, by the clock of the server that handed the task out
+}
+
 // sign returns the text of a lease: its fields and a MAC, in base64.
-func sign(key []byte, l dbq.Lease, worker string, now time.Time) string {
-	b := make([]byte, 0, 64+len(l.Queue)+len(worker)+macSize)
+func sign(key []byte, l held, now time.Time) string {
+	b := make([]byte, 0, 64+len(l.Queue)+len(l.worker)+macSize)
 	b = append(b, leaseVersion)
 	b = append(b, l.Task[:]...)
 	b = binary.BigEndian.AppendUint64(b, uint64(l.Fence))
@@ -81,6 +88,7 @@ func sign(key []byte, l dbq.Lease, worker string, now time.Time) string {
 	b = binary.BigEndian.AppendUint64(b, uint64(l.Until.UnixMicro()))
 	// now counts too, as the clock of a server may be behind that of the one that made the lease.
 	b = binary.BigEndian.AppendUint64(b, uint64(max(l.Until.Unix(), now.Unix())+int64(leaseGrace/time.Second)))
+	b = binary.BigEndian.AppendUint64(b, uint64(l.started.UnixMicro()))
 	renewed := byte(0)
 	if l.Renewed {
 		renewed = 1
@@ -88,7 +96,7 @@ func sign(key []byte, l dbq.Lease, worker string, now time.Time) string {
 	b = append(b, renewed)
 	b = binary.BigEndian.AppendUint16(b, uint16(len(l.Queue)))
 	b = append(b, l.Queue...)
-	b = append(b, worker...)
+	b = append(b, l.worker...)
 	return base64.RawURLEncoding.EncodeToString(append(b, mac(key, b)...))
 }
 
@@ -106,34 +114,36 @@ const (
 	attemptAt = fenceAt + 8
 	untilAt   = attemptAt + 4
 	expiresAt = untilAt + 8
-	renewedAt = expiresAt + 8
+	startedAt = expiresAt + 8
+	renewedAt = startedAt + 8
 	sizeAt    = renewedAt + 1
 	queueAt   = sizeAt + 2
 )
 
-// verify returns the lease that sign returned as text, and its worker. It returns the problem badLease for any other
-// text, and dbq.ErrLeaseLost for a lease that has expired long ago.
-func verify(key []byte, text string, now time.Time) (l dbq.Lease, worker string, err error) {
+// verify returns the lease that sign returned as text. It returns the problem badLease for any other text, and
+// dbq.ErrLeaseLost for a lease that has expired long ago.
+func verify(key []byte, text string, now time.Time) (l held, err error) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || len(b) < queueAt+macSize {
-		return l, "", badLease.problem()
+		return l, badLease.problem()
 	}
 	b, sum := b[:len(b)-macSize], b[len(b)-macSize:]
 	if !hmac.Equal(sum, mac(key, b)) || b[0] != leaseVersion {
-		return l, "", badLease.problem()
+		return l, badLease.problem()
 	}
 	size := int(binary.BigEndian.Uint16(b[sizeAt:]))
 	if queueAt+size > len(b) {
-		return l, "", badLease.problem()
+		return l, badLease.problem()
 	}
 	if now.Unix() > int64(binary.BigEndian.Uint64(b[expiresAt:])) {
-		return l, "", dbq.ErrLeaseLost
+		return l, dbq.ErrLeaseLost
 	}
 	copy(l.Task[:], b[taskAt:])
 	l.Fence = int64(binary.BigEndian.Uint64(b[fenceAt:]))
 	l.Attempt = int(binary.BigEndian.Uint32(b[attemptAt:]))
 	l.Until = time.UnixMicro(int64(binary.BigEndian.Uint64(b[untilAt:])))
+	l.started = time.UnixMicro(int64(binary.BigEndian.Uint64(b[startedAt:])))
 	l.Renewed = b[renewedAt] == 1
-	l.Queue = string(b[queueAt : queueAt+size])
-	return l, string(b[queueAt+size:]), nil
+	l.Queue, l.worker = string(b[queueAt:queueAt+size]), string(b[queueAt+size:])
+	return l, nil
 }

@@ -21,9 +21,9 @@ var (
 func TestLeaseIsReadAsItWasSigned(t *testing.T) {
 	t.Parallel()
 	now := lease.Until.Add(-time.Minute)
-	got, worker, err := api.Verify(key, api.Sign(key, lease, "w/1", now), now)
-	if err != nil || !got.Until.Equal(lease.Until) || worker != "w/1" {
-		t.Fatalf("got %+v, %q, %v", got, worker, err)
+	got, worker, started, err := api.Verify(key, api.Sign(key, lease, "w/1", now), now)
+	if err != nil || !got.Until.Equal(lease.Until) || worker != "w/1" || !started.Equal(now.Add(-time.Minute)) {
+		t.Fatalf("got %+v, %q, %v, %v", got, worker, started, err)
 	}
 	if got.Until = lease.Until; got.Task != lease.Task || got.Queue != lease.Queue || got.Fence != lease.Fence ||
 		got.Attempt != lease.Attempt || !got.Renewed {
@@ -42,7 +42,7 @@ func TestForgedLeasesAreRefused(t *testing.T) {
 	}
 	refused := func(what, text string) {
 		t.Helper()
-		if l, _, err := api.Verify(key, text, now); err == nil || l.Task == lease.Task {
+		if l, _, _, err := api.Verify(key, text, now); err == nil || l.Task == lease.Task {
 			t.Errorf("%s is accepted: %+v, %v", what, l, err)
 		}
 	}
@@ -63,10 +63,10 @@ func TestForgedLeasesAreRefused(t *testing.T) {
 func TestExpiredLeaseIsLost(t *testing.T) {
 	t.Parallel()
 	text := api.Sign(key, lease, "w", lease.Until)
-	if _, _, err := api.Verify(key, text, lease.Until.Add(23*time.Hour)); err != nil {
+	if _, _, _, err := api.Verify(key, text, lease.Until.Add(23*time.Hour)); err != nil {
 		t.Errorf("soon after its end: %v", err)
 	}
-	if _, _, err := api.Verify(key, text, lease.Until.Add(25*time.Hour)); !errors.Is(err, dbq.ErrLeaseLost) {
+	if _, _, _, err := api.Verify(key, text, lease.Until.Add(25*time.Hour)); !errors.Is(err, dbq.ErrLeaseLost) {
 		t.Errorf("long after its end: %v, want ErrLeaseLost", err)
 	}
 }
@@ -111,7 +111,7 @@ func FuzzVerify(f *testing.F) {
 	f.Add(signed)
 	f.Add("")
 	f.Fuzz(func(t *testing.T, text string) {
-		if l, _, err := api.Verify(key, text, lease.Until); err == nil && text != signed {
+		if l, _, _, err := api.Verify(key, text, lease.Until); err == nil && text != signed {
 			t.Errorf("%q is accepted as %+v", text, l)
 		}
 	})

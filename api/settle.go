@@ -87,11 +87,10 @@ func stateName(s dbq.State) string {
 	return s.String()
 }
 
-// readLeases are the leases of a request: for each a lease with its worker, or a problem.
+// readLeases are the leases of a request: for each a lease or a problem.
 type readLeases struct {
 	key      []byte
-	leases   []dbq.Lease
-	workers  []string
+	leases   []held
 	problems []*Problem
 }
 
@@ -101,10 +100,10 @@ func (a *API) readLeases(ctx context.Context, d *database, queue string, n int, 
 	if r.key, err = d.leases.load(ctx, d.client); err != nil {
 		return r, err
 	}
-	r.leases, r.workers, r.problems = make([]dbq.Lease, n), make([]string, n), make([]*Problem, n)
+	r.leases, r.problems = make([]held, n), make([]*Problem, n)
 	now := time.Now()
 	for i := range n {
-		l, worker, err := verify(r.key, text(i), now)
+		l, err := verify(r.key, text(i), now)
 		if err == nil && l.Queue != queue {
 			err = badLease.problem()
 		}
@@ -112,7 +111,7 @@ func (a *API) readLeases(ctx context.Context, d *database, queue string, n int, 
 			r.problems[i] = problemOf(err)
 			continue
 		}
-		r.leases[i], r.workers[i] = l, worker
+		r.leases[i] = l
 	}
 	return r, nil
 }

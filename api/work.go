@@ -44,10 +44,7 @@ func (a *API) checkout(ctx context.Context, in *checkout) (*checkedOut, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := d.client.Queue(in.Queue)
-	if in.Body.Worker != "" {
-		q = access.ForRemote(q, in.Body.Worker)
-	}
+	q := access.ForRemote(d.client.Queue(in.Queue), in.Body.Worker, d.exhausted)
 	tasks, err := a.lease(ctx, d, q, in)
 	if err != nil {
 		return nil, err
@@ -61,8 +58,10 @@ func (a *API) checkout(ctx context.Context, in *checkout) (*checkedOut, error) {
 	p.Payloads = true // the work needs them
 	now := time.Now()
 	for i, t := range tasks {
-		out.Body.Tasks[i] = LeasedTask{view(t, p), sign(key, t.Lease, in.Body.Worker, now), inSeconds(t.Waited)}
+		lease := held{t.Lease, in.Body.Worker, now}
+		out.Body.Tasks[i] = LeasedTask{view(t, p), sign(key, lease, now), inSeconds(t.Waited)}
 	}
+	d.started(in.Queue, tasks)
 	return &out, nil
 }
 
@@ -146,7 +145,7 @@ func (a *API) extend(ctx context.Context, in *extend) (*extended, error) {
 		if l.Progress = e.ProgressBase64; e.Progress != nil {
 			l.Progress = []byte(*e.Progress)
 		}
-		leases, at = append(leases, l), append(at, i)
+		leases, at = append(leases, l.Lease), append(at, i)
 	}
 	renewed, _, err := d.client.Queue(in.Queue).ExtendMany(ctx, leases, seconds(in.Body.LeaseSeconds))
 	if err != nil {
@@ -159,7 +158,8 @@ func (a *API) extend(ctx context.Context, in *extend) (*extended, error) {
 			out.Body.Leases[i].Problem = problemOf(dbq.ErrLeaseLost)
 			continue
 		}
-		out.Body.Leases[i].Lease = sign(read.key, renewed[0], read.workers[i], now)
+		read.leases[i].Lease = renewed[0]
+		out.Body.Leases[i].Lease = sign(read.key, read.leases[i], now)
 		renewed = renewed[1:]
 	}
 	return &out, nil
@@ -212,7 +212,7 @@ func (a *API) settle(ctx context.Context, in *settle) (*settled, error) {
 		if l.Progress = given[i].ProgressBase64; given[i].Progress != nil {
 			l.Progress = []byte(*given[i].Progress)
 		}
-		ss, at = append(ss, dbq.Settlement{Lease: l, Outcome: outcome}), append(at, i)
+		ss, at = append(ss, dbq.Settlement{Lease: l.Lease, Outcome: outcome}), append(at, i)
 	}
 	done, err := d.settle(ctx, in.Queue, ss)
 	if err != nil {
@@ -225,6 +225,7 @@ func (a *API) settle(ctx context.Context, in *settle) (*settled, error) {
 			continue
 		}
 		out.Body.Settled[i].State = stateName(s.State)
+		d.ended(read.leases[i], ss[n].Outcome, s.State)
 	}
 	return &out, nil
 }

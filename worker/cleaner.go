@@ -2,27 +2,20 @@ package worker
 
 import (
 	"context"
-	"errors"
-	"math/rand/v2"
 	"time"
 
-	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/internal/control"
+	"github.com/dbq-go/dbq/internal/maintenance"
 	"github.com/dbq-go/dbq/internal/store"
-	"github.com/google/uuid"
 )
 
-// cleanEvery is how often one of a queue's workers removes tasks and attempts whose retention has passed. It is a
-// variable, so that tests need not wait.
-var cleanEvery = time.Minute
-
-// cleaner removes tasks and attempts whose retention has passed, in one of the queue's workers at a time. It is not
-// urgent, so it does not use the connections reserved for leases.
+// cleaner removes tasks and attempts whose retention has passed, in one of the queue's workers or servers at a time. It
+// is not urgent, so it does not use the connections reserved for leases.
 type cleaner struct {
 	*env
-	shared *control.Control
-	member string // its name in the election, unique for each run, whatever Worker.ID is
+	member   maintenance.Member
+	declared bool // the worker's own retention
 }
 
 // run cleans until ctx ends.
@@ -31,39 +24,44 @@ func (c *cleaner) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(cleanEvery*3/4 + rand.N(cleanEvery/2)):
+		case <-time.After(maintenance.Jittered(maintenance.CleanEvery)):
 		}
+		err := c.declare(ctx)
 		keep := c.settings().retention
-		if !keep.Removes() {
-			continue
+		if err == nil && keep.Removes() {
+			err = c.clean(ctx, store.Retention(keep))
 		}
-		if err := c.clean(ctx, keep); ctx.Err() == nil {
+		if ctx.Err() == nil {
 			c.health.report(opClean, err)
 		}
 	}
 }
 
-func (c *cleaner) clean(ctx context.Context, keep dbq.Retention) error {
-	ctx, cancel := context.WithTimeout(ctx, cleanEvery)
+// declare stores the worker's own retention, for servers that clean the queue in its place.
+func (c *cleaner) declare(ctx context.Context) error {
+	if c.declared {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, registryTimeout)
 	defer cancel()
-	q := c.cfg.Queue
-	leads, err := c.shared.TryLead(ctx, "clean "+q.Name(), c.member, 3*cleanEvery)
-	if err != nil || !leads {
+	own := control.Retained{Queue: c.cfg.Queue.Name(), Retention: store.Retention(c.cfg.Retention),
+		History: store.History(c.cfg.History)}
+	err := access.Of(c.cfg.Queue.Client()).Control.DeclareRetention(ctx, own, true)
+	c.declared = err == nil
+	return err
+}
+
+func (c *cleaner) clean(ctx context.Context, keep store.Retention) error {
+	done, err := c.member.Clean(ctx, c.cfg.Queue.Name(), keep, store.History(c.settings().history))
+	if !done.Led {
 		return err
 	}
-	parts := access.Of(q.Client())
-	done, err := parts.Store.Clean(ctx, q.Name(), store.Retention(keep), store.History(c.settings().history))
-	err = parts.Wrap("clean", q.Name(), uuid.Nil, err)
-	unfinished := err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) // the next run continues there
 	line := lineNoClean
-	if done != (store.Cleaned{}) || unfinished {
+	if done.Cleaned != (store.Cleaned{}) || done.Unfinished {
 		line = lineCleaned
 	}
 	if err == nil || line == lineCleaned {
-		c.log.write(line, "tasks", done.Tasks, "attempts", done.Attempts, "unfinished", unfinished)
-	}
-	if unfinished {
-		return nil
+		c.log.write(line, "tasks", done.Tasks, "attempts", done.Attempts, "unfinished", done.Unfinished)
 	}
 	return err
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/maintenance"
+	"github.com/dbq-go/dbq/internal/store"
 )
 
 const (
@@ -23,8 +25,6 @@ const (
 	defaultDrain       = 30 * time.Second
 	defaultGrace       = 5 * time.Second
 	defaultBatchSize   = 100
-	defaultCompleted   = 24 * time.Hour     // kept
-	defaultAttempts    = 7 * 24 * time.Hour // kept
 	batchWait          = 5 * time.Millisecond
 )
 
@@ -62,8 +62,7 @@ func (w Worker) withDefaults() (Worker, error) {
 	); err != nil {
 		return w, err
 	}
-	w.Retention.Completed = cmp.Or(w.Retention.Completed, defaultCompleted)
-	w.Retention.Attempts = cmp.Or(w.Retention.Attempts, defaultAttempts)
+	w.Retention = dbq.Retention(store.Retention(w.Retention).Or(maintenance.DefaultRetention))
 	if w.Paused && w.Unlisted {
 		return w, fmt.Errorf("%w: an Unlisted worker that starts Paused cannot be resumed; use a Switch", ErrConfig)
 	}

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"runtime"
 	"time"
+
+	"github.com/dbq-go/dbq/internal/maintenance"
 )
 
 func init() {
-	cleanEvery = 100 * time.Millisecond
+	maintenance.CleanEvery = 100 * time.Millisecond
 }
 
 // Executors is how many goroutines wait for tasks or handle one, of all workers.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/maintenance"
 )
 
 // fetcher checks out as many tasks as the buffer has room for, if the database is likely to have some.
@@ -19,7 +20,7 @@ type fetcher struct {
 	settler *settler
 	results *results
 	pause   *pause
-	advance *advancer
+	advance *maintenance.Advancer
 
 	lastCheckout atomic.Int64 // its duration; 0 once pace has read it
 
@@ -155,11 +156,19 @@ func (f *fetcher) checkOut(ctx context.Context, want int) (found int, cut bool, 
 
 // accept processes the result of a checkout.
 func (f *fetcher) accept(out access.CheckoutResult) []leased {
-	f.advance.notice(out.Tasks)
-	f.advance.notice(out.Exhausted)
+	f.noticeWorkflows(out.Tasks)
+	f.noticeWorkflows(out.Exhausted)
 	f.results.takenOver(out.Tasks)
 	f.results.exhausted(out.Exhausted)
 	return f.leases.add(out.Tasks)
+}
+
+func (f *fetcher) noticeWorkflows(tasks []dbq.Task) {
+	for i := range tasks {
+		if f.advance.Notice(tasks[i].ID) {
+			return
+		}
+	}
 }
 
 // lease checks tasks out. On an engine with one writer, such as SQLite, a renewal can wait past the end of its lease.

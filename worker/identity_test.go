@@ -16,7 +16,7 @@ func TestRunsWithOneNameAreDistinctMembers(t *testing.T) {
 	members, ids := map[string]bool{}, map[string]bool{}
 	for _, id := range []string{"mine", "mine", "", ""} {
 		r := newRunOf(t, Worker{Queue: q, Handler: nothing, ID: id})
-		members[r.cleaner.member] = true
+		members[r.cleaner.member.Name] = true
 		if id == "" {
 			ids[r.cfg.ID] = true
 		}

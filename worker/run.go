@@ -14,6 +14,7 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/internal/control"
+	"github.com/dbq-go/dbq/internal/maintenance"
 )
 
 // Run works until ctx ends, or until an error that retrying cannot resolve: ErrConfig, dbq.ErrClosed, or an invalid
@@ -67,7 +68,7 @@ type run struct {
 	fetcher   *fetcher
 	control   *controller
 	cleaner   *cleaner
-	advancer  *advancer
+	advancer  *maintenance.Advancer
 	stats     *statistics
 }
 
@@ -125,14 +126,15 @@ func (r *run) join(member string) {
 	if r.cfg.Paused {
 		r.pause.operator.Pause()
 	}
-	r.advancer = newAdvancer(e)
+	self := maintenance.Member{Core: access.Of(r.cfg.Queue.Client()), Name: member}
+	r.advancer = maintenance.NewAdvancer(self.Core)
 	r.fetcher = &fetcher{env: e, buffer: r.buffer, leases: r.leases, keeper: r.keeper, settler: r.settler,
 		results: r.results, pause: r.pause, advance: r.advancer}
-	shared := access.Of(r.cfg.Queue.Client()).Control
+	shared := self.Core.Control
 	r.control = &controller{env: e, shared: shared, leases: r.leases, keeper: r.keeper, executors: r.executors,
 		results: r.results, pause: r.pause}
-	r.cleaner = &cleaner{env: e, shared: shared, member: member}
-	r.stats = &statistics{env: e, shared: shared, member: member, source: member}
+	r.cleaner = &cleaner{env: e, member: self}
+	r.stats = newStatistics(e, self, shared)
 }
 
 // run is Run.
@@ -226,7 +228,7 @@ func (r *run) startControl(stop context.CancelFunc) (leave func()) {
 	slow, cancelSlow := context.WithCancel(r.base) // it uses the same connections as handlers and can wait
 	context.AfterFunc(ctx, cancelSlow)
 	var all sync.WaitGroup
-	all.Go(func() { r.advancer.run(slow) })
+	all.Go(func() { r.advancer.Run(slow, func(err error) { r.health.report(opAdvance, err) }) })
 	if r.cfg.Unlisted {
 		return func() {
 			cancel()
@@ -236,7 +238,7 @@ func (r *run) startControl(stop context.CancelFunc) (leave func()) {
 	r.control.stop = stop
 	all.Go(func() { r.control.run(ctx) })
 	all.Go(func() { r.cleaner.run(slow) })
-	all.Go(func() { r.stats.run(slow) })
+	all.Go(func() { r.stats.Run(slow) })
 	return func() {
 		cancel()
 		all.Wait()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/control"
+	"github.com/dbq-go/dbq/internal/store"
 )
 
 // settings are the values that operators can change while a worker runs.
@@ -19,21 +20,14 @@ type settings struct {
 
 // resolve returns the settings of a worker: the operators' settings of its queue, and otherwise its own fields.
 func resolve(w *Worker, s control.Settings) *settings {
-	set, own := s.Retention(), w.Retention
 	return &settings{
-		concurrency: cmp.Or(s.Concurrency, w.Concurrency),
-		batch:       max(cmp.Or(s.Batch, w.Batch), w.BatchSize),
-		maxAttempts: cmp.Or(s.MaxAttempts, w.MaxAttempts),
-		lease:       max(cmp.Or(time.Duration(s.Lease), w.Lease), minLease),
-		pollMax:     max(cmp.Or(time.Duration(s.Poll), w.PollMax), w.PollMin),
-		history:     cmp.Or(dbq.History(s.History), w.History),
-		retention: dbq.Retention{
-			Completed: cmp.Or(set.Completed, own.Completed),
-			Poison:    cmp.Or(set.Poison, own.Poison),
-			Parked:    cmp.Or(set.Parked, own.Parked),
-			Attempts:  cmp.Or(set.Attempts, own.Attempts),
-			Archive:   set.Archive || own.Archive,
-		},
+		concurrency:  cmp.Or(s.Concurrency, w.Concurrency),
+		batch:        max(cmp.Or(s.Batch, w.Batch), w.BatchSize),
+		maxAttempts:  cmp.Or(s.MaxAttempts, w.MaxAttempts),
+		lease:        max(cmp.Or(time.Duration(s.Lease), w.Lease), minLease),
+		pollMax:      max(cmp.Or(time.Duration(s.Poll), w.PollMax), w.PollMin),
+		history:      cmp.Or(dbq.History(s.History), w.History),
+		retention:    dbq.Retention(s.Retention().Or(store.Retention(w.Retention))),
 		noStatistics: s.NoStatistics || w.NoStatistics,
 	}
 }

@@ -30,6 +30,7 @@ var layers = []string{
 	"internal/store",
 	"internal/wake internal/control",
 	"internal/core",
+	"internal/maintenance",
 	".",
 	"internal/access",
 	"admin schedule worker",

@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/dbq-go/dbq/internal/maintenance"
 )
 
 // runMain makes the test binary dbq itself, so that tests drive a real process, and the demo's workers are such too.
@@ -25,10 +27,16 @@ const runMain = "DBQ_TEST_RUN_MAIN"
 // logEverything makes such a process log from the lowest level.
 const logEverything = "DBQ_TEST_LOG_EVERYTHING"
 
+// cleanEvery is how often such a process cleans.
+const cleanEvery = "DBQ_TEST_CLEAN_EVERY"
+
 func TestMain(m *testing.M) {
 	if os.Getenv(runMain) != "" && !slices.Contains(os.Args, "-test.fuzzworker") {
 		if os.Getenv(logEverything) != "" {
 			logLevel = func(slog.Level) slog.Level { return slog.LevelDebug }
+		}
+		if every, err := time.ParseDuration(os.Getenv(cleanEvery)); err == nil {
+			maintenance.CleanEvery = every
 		}
 		main()
 	}

@@ -166,6 +166,12 @@ func (s *server) serve(
 	for _, c := range s.clients {
 		go func() { _ = schedule.New(c).Run(ctx) }() // it logs its errors, and ends with ctx
 	}
+	// It goes on while running requests finish, and then reports what they did.
+	maintaining, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var maintenance sync.WaitGroup
+	maintenance.Go(func() { _ = handler.Run(maintaining) }) // it logs its errors, and ends with its context
+	defer maintenance.Wait()
+	defer stop()
 	ended := make(chan error, 1)
 	go func() { ended <- h.Serve(l) }()
 	s.note("serving %s on %s://%s; Ctrl-C stops", plural(len(s.clients), "database"), scheme, l.Addr())

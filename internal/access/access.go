@@ -21,7 +21,7 @@ var root = core.Root().(interface {
 	Bounded(dbq.Outcome) dbq.Outcome
 	NewRow(ctx context.Context, c *dbq.Client) func(q *dbq.Queue, t dbq.NewTask) (store.InsertRow, error)
 	ForWorker(q *dbq.Queue, id string) *dbq.Queue
-	ForRemote(q *dbq.Queue, id string) *dbq.Queue
+	ForRemote(q *dbq.Queue, id string, exhausted func([]dbq.Task)) *dbq.Queue
 	Checkout(ctx context.Context, q *dbq.Queue, n int, lease time.Duration) (
 		tasks, exhausted []dbq.Task, more bool, err error)
 	Settlement(l dbq.Lease, o dbq.Outcome, again, unrecorded, attemptsLeft bool, cause error) dbq.Settlement

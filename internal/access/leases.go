@@ -162,5 +162,8 @@ func tasksOf(ls []dbq.Lease) []uuid.UUID {
 }
 
 // ForRemote returns the queue for the worker with this id, like ForWorker, but for a worker of another process that
-// starts the tasks that it gets immediately: every attempt counts, and MarkStarted is not needed.
-func ForRemote(q *dbq.Queue, id string) *dbq.Queue { return root.ForRemote(q, id) }
+// starts the tasks that it gets immediately: every attempt counts, and MarkStarted is not needed. The id may be empty.
+// exhausted is called with the tasks that a checkout moved to POISON, which are CheckoutResult.Exhausted for others.
+func ForRemote(q *dbq.Queue, id string, exhausted func([]dbq.Task)) *dbq.Queue {
+	return root.ForRemote(q, id, exhausted)
+}

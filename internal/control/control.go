@@ -15,11 +15,12 @@ import (
 
 // The namespaces of records.
 const (
-	namespacePause    = dialect.PauseNamespace  // by queue: it hands out no tasks
-	namespaceSettings = store.NamespaceSettings // by queue
-	namespaceWorker   = "worker"                // by worker: its last report
-	namespaceCommand  = "command"               // by worker: its command
-	namespaceLeader   = "leader"                // by role: the member that leads
+	namespacePause     = dialect.PauseNamespace  // by queue: it hands out no tasks
+	namespaceSettings  = store.NamespaceSettings // by queue
+	namespaceRetention = "retention"             // by queue: what its workers keep unless its settings say otherwise
+	namespaceWorker    = "worker"                // by worker: its last report
+	namespaceCommand   = "command"               // by worker: its command
+	namespaceLeader    = "leader"                // by role: the member that leads
 )
 
 // Waker wakes waiting workers in this process, and in other processes if the engine notifies.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,6 +33,14 @@ func (r Retention) Removes() bool {
 	return ends(r.Completed) || ends(r.Poison) || ends(r.Parked) || ends(r.Attempts)
 }
 
+// Or returns the retention with what it leaves open taken from another one.
+func (r Retention) Or(o Retention) Retention {
+	return Retention{
+		Completed: cmp.Or(r.Completed, o.Completed), Poison: cmp.Or(r.Poison, o.Poison),
+		Parked: cmp.Or(r.Parked, o.Parked), Attempts: cmp.Or(r.Attempts, o.Attempts), Archive: r.Archive || o.Archive,
+	}
+}
+
 // Check refuses times that are negative, or longer than limits.MaxDelay but not Forever: ErrOption.
 func (r Retention) Check() error {
 	for _, d := range []time.Duration{r.Completed, r.Poison, r.Parked, r.Attempts} {
@@ -55,12 +64,28 @@ const (
 	cleanPause = 5 * time.Millisecond
 )
 
-// Clean removes or archives the tasks of a queue whose retention has passed, and removes such attempts, in short
-// transactions. The last attempt of a removed task moves to the history if h keeps such attempts and its own retention
-// has not passed. An archived task keeps its last attempt in its row. Clean also removes, of all queues, the unique
-// keys and the rates of keys that are no longer needed. On an error, Cleaned counts what was already removed; the next
-// call continues there.
+// Clean is CleanQueue, followed by CleanKeys.
 func (s *Store) Clean(ctx context.Context, queue string, r Retention, h History) (done Cleaned, err error) {
+	if done, err = s.CleanQueue(ctx, queue, r, h); err == nil {
+		err = s.CleanKeys(ctx)
+	}
+	return done, err
+}
+
+// CleanKeys removes, of all queues, the unique keys and the rates of keys that are no longer needed.
+func (s *Store) CleanKeys(ctx context.Context) error {
+	err := s.cleanKeys(ctx)
+	if err == nil {
+		err = s.cleanKeyRates(ctx)
+	}
+	return err
+}
+
+// CleanQueue removes or archives the tasks of a queue whose retention has passed, and removes such attempts, in short
+// transactions. The last attempt of a removed task moves to the history if h keeps such attempts and its own retention
+// has not passed. An archived task keeps its last attempt in its row. On an error, Cleaned counts what was already
+// removed; the next call continues there.
+func (s *Store) CleanQueue(ctx context.Context, queue string, r Retention, h History) (done Cleaned, err error) {
 	for _, part := range []struct {
 		keep   time.Duration
 		filter Filter
@@ -84,12 +109,6 @@ func (s *Store) Clean(ctx context.Context, queue string, r Retention, h History)
 	}
 	if err == nil && ends(r.Attempts) {
 		err = s.cleanAttempts(ctx, queue, r.Attempts, &done.Attempts)
-	}
-	if err == nil {
-		err = s.cleanKeys(ctx)
-	}
-	if err == nil {
-		err = s.cleanKeyRates(ctx)
 	}
 	return done, err
 }

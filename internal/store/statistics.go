@@ -60,10 +60,12 @@ type cursors map[int64]int64
 // AddReport adds what a source did in the minute that began at p.Since. A source adds one report for each minute; a
 // second one changes nothing, so a call whose answer was lost can be repeated.
 func (s *Store) AddReport(ctx context.Context, source string, p series.Period) error {
-	return s.addReports(ctx, source, []series.Period{p})
+	return s.AddReports(ctx, source, []series.Period{p})
 }
 
-func (s *Store) addReports(ctx context.Context, source string, ps []series.Period) error {
+// AddReports is AddReport for several queues in the same minute: in one transaction, so that all of them are added or
+// none.
+func (s *Store) AddReports(ctx context.Context, source string, ps []series.Period) error {
 	args, n := statisticsArgs(0, source, ps), len(ps)
 	run := s.write
 	if n > 1 {

@@ -45,7 +45,7 @@ func (s *Store) Sample(ctx context.Context, since int64, without func(queue stri
 	if len(rows) == 0 {
 		return nil
 	}
-	return s.addReports(ctx, sampler, rows)
+	return s.AddReports(ctx, sampler, rows)
 }
 
 // countSome counts the tasks of each queue up to a limit for each state. With many queues the limit is lower, so that a

@@ -1,0 +1,176 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/store"
+	"github.com/dbq-go/dbq/state"
+	"github.com/dbq-go/dbq/workflow"
+)
+
+// call sends a request, which succeeds, and decodes the response into out, unless that is nil.
+func (s *serving) call(method, path, body string, out any) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, method, s.url+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode >= 300 {
+		s.t.Fatalf("%s %s: %d %s %v", method, path, answer.StatusCode, text, err)
+	}
+	if out != nil {
+		if err := json.NewDecoder(bytes.NewReader(text)).Decode(out); err != nil {
+			s.t.Fatalf("%s %s: %s: %v", method, path, text, err)
+		}
+	}
+}
+
+// stop ends the server with SIGTERM, and waits until it has ended.
+func (s *serving) stop() {
+	s.t.Helper()
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.cmd.Wait(); err != nil {
+		s.t.Errorf("dbq serve: %v: %s", err, <-s.rest)
+	}
+}
+
+// checkedOut is a task that a checkout has returned.
+type checkedOut struct{ ID, Payload, Lease string }
+
+// checkout waits for a task of a queue.
+func (s *serving) checkout(queue string) (task checkedOut) {
+	s.t.Helper()
+	var out struct{ Tasks []checkedOut }
+	s.call("POST", "/v1/db/default/queues/"+queue+"/checkout", `{"wait_seconds": 20, "worker": "w"}`, &out)
+	if len(out.Tasks) != 1 {
+		s.t.Fatalf("%d tasks of %s were checked out, want 1", len(out.Tasks), queue)
+	}
+	return out.Tasks[0]
+}
+
+// complete completes a task.
+func (s *serving) complete(queue string, task checkedOut) {
+	s.t.Helper()
+	s.call("POST", "/v1/db/default/queues/"+queue+"/settle",
+		`{"settlements": [{"outcome": "complete", "lease": "`+task.Lease+`"}]}`, nil)
+}
+
+func TestServeRemovesTasksOfQueuesWithoutGoWorkers(t *testing.T) {
+	u := newUser(t)
+	u.env = append(u.env, cleanEvery+"=100ms")
+	s := u.serve()
+	const queue = "/v1/db/default/queues/mail"
+	s.call("PATCH", queue+"/settings", `{"keep_completed_seconds": 0.2}`, nil)
+	for range 2 {
+		s.call("POST", queue+"/tasks", `{}`, nil)
+	}
+	task, waiting := s.checkout("mail"), s.checkout("mail")
+	s.complete("mail", task)
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		if status, _ := s.get("/v1/db/default/tasks/" + task.ID); status == http.StatusNotFound {
+			break
+		} else if time.Now().After(end) {
+			t.Fatal("the completed task still exists")
+		}
+	}
+	if status, text := s.get("/v1/db/default/tasks/" + waiting.ID); status != http.StatusOK {
+		t.Errorf("the other task: %d %s", status, text)
+	}
+	s.stop()
+}
+
+// A server that is killed between the end of a step and what follows from it leaves what this test writes: the
+// settlement, with the note of what is to follow. The next server does it.
+func TestServeContinuesAWorkflowAfterAKill(t *testing.T) {
+	u := newUser(t)
+	u.env = append(u.env, cleanEvery+"=200ms")
+	s := u.serveRestartable("sqlite:" + u.dir + "/q.db")
+	c, err := dbq.Open(t.Context(), s.dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_, err = workflow.Enqueue(t.Context(), c, []workflow.Step{
+		{Name: "a", Queue: "steps", Task: dbq.NewTask{Payload: []byte("a")}},
+		{Name: "b", Queue: "steps", Task: dbq.NewTask{Payload: []byte("b")}, Needs: []string{"a"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := s.checkout("steps")
+	id, err := parseID(first.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	task, err := c.Get(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
+	out, left, err := access.Of(c).Store.Settle(t.Context(), "steps", []store.SettleRow{
+		{LeaseKey: store.LeaseKey{Task: id, Fence: task.Fence}, Event: state.Complete}}, true)
+	if err != nil || out[0].Err != nil || len(left.Changes) != 1 {
+		t.Fatalf("%+v, %d changes, %v", out, len(left.Changes), err)
+	}
+	s.serving = u.serve("--dsn", s.dsn)
+	if second := s.checkout("steps"); second.Payload != "b" {
+		t.Errorf("the step after a is %q, want b", second.Payload)
+	}
+}
+
+// What a server does is in the series once it has stopped, at the latest.
+func TestServeReportsStatistics(t *testing.T) {
+	u := newUser(t)
+	s := u.serve()
+	s.call("PATCH", "/v1/db/default/queues/uncounted/settings", `{"no_statistics": true}`, nil)
+	for _, queue := range []string{"mail", "mail", "uncounted"} {
+		s.call("POST", "/v1/db/default/queues/"+queue+"/tasks", `{}`, nil)
+		s.complete(queue, s.checkout(queue))
+	}
+	s.stop()
+	s = u.serve()
+	var got struct {
+		Queues []struct {
+			Queue  string
+			Points []struct{ Started, Completed int }
+		}
+	}
+	s.call("GET", "/v1/db/default/series", "", &got)
+	if len(got.Queues) != 1 || got.Queues[0].Queue != "mail" {
+		t.Fatalf("got %+v, want the series of mail", got)
+	}
+	started, completed := 0, 0
+	for _, p := range got.Queues[0].Points {
+		started += p.Started
+		completed += p.Completed
+	}
+	if started != 2 || completed != 2 {
+		t.Errorf("%d attempts have started and %d tasks are completed, want 2", started, completed)
+	}
+}

@@ -1,0 +1,49 @@
+package series
+
+import "sync"
+
+// maxTallies is how many queues Tallies count between two calls of Take.
+const maxTallies = 10_000
+
+// Tallies count what a process does in many queues, from Start on. All methods are safe for concurrent use.
+type Tallies struct {
+	mu     sync.Mutex
+	queues map[string]*Tally // nil before Start
+}
+
+// Start starts counting.
+func (t *Tallies) Start() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.queues == nil {
+		t.queues = map[string]*Tally{}
+	}
+}
+
+// Add calls add with the tally of a queue. It does nothing before Start, or if too many queues were counted.
+func (t *Tallies) Add(queue string, add func(*Tally)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	tally := t.queues[queue]
+	if tally == nil {
+		if t.queues == nil || len(t.queues) == maxTallies {
+			return
+		}
+		tally = &Tally{}
+		t.queues[queue] = tally
+	}
+	add(tally)
+}
+
+// Take returns what was counted since the last call, of each queue in which something was.
+func (t *Tallies) Take() (out []Period) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for queue, tally := range t.queues {
+		if counts, some := tally.Since(); some {
+			out = append(out, Period{Queue: queue, Counts: counts})
+		}
+	}
+	clear(t.queues)
+	return out
+}
