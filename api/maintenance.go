@@ -18,11 +18,10 @@ import (
 // apis numbers the APIs of a process.
 var apis atomic.Int64
 
-// Run does the maintenance of the databases until ctx ends, and then returns nil. For queues whose workers use this
-// API, nobody else does it: it removes the tasks and attempts whose retention has passed, continues workflows after
-// another server was killed, and collects the statistics over time, including what this server's workers do. Workers of
-// package worker do the same for their queues, and any number of servers can call Run: they elect one of them for each
-// duty.
+// Run does the maintenance of the databases until ctx ends, and then returns nil: it removes the tasks and attempts
+// whose retention has passed, continues workflows after another server was killed, and collects the statistics over
+// time, including what is done through this API. Workers of package worker do the same for their queues; queues whose
+// workers use only this API need Run. Any number of servers can call it: they elect one of them for each duty.
 //
 // Run logs its errors and tries again. Call it once, and end ctx after the server has answered its last request: what
 // is done later is in no statistics. docs/http.md describes what it does and costs.

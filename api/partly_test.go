@@ -19,8 +19,8 @@ func (s *site) failing() {
 	}
 }
 
-// TestEventThatFailsHalfWaySaysWhatItHasChanged lets the second of two transactions fail.
-func TestEventThatFailsHalfWaySaysWhatItHasChanged(t *testing.T) {
+// TestEventThatFailsHalfWayReportsItsChanges lets the second of two transactions fail.
+func TestEventThatFailsHalfWayReportsItsChanges(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	batch := access.Of(s.client).Store.OperateLimit(state.Cancel)
@@ -35,7 +35,8 @@ func TestEventThatFailsHalfWaySaysWhatItHasChanged(t *testing.T) {
 	if got["changed"] != float64(batch) || got["next"] == nil {
 		t.Errorf("%v, want %d changed and a rest", got, batch)
 	}
-	s.refused(422, "invalid", "POST", path, fmt.Sprintf(`{"filter":{"queue":"mail"},"limit":100000,"after":"%s"}`, got["next"]))
+	rest := fmt.Sprintf(`{"filter":{"queue":"mail"},"limit":100000,"after":"%s"}`, got["next"])
+	s.refused(422, "invalid", "POST", path, rest)
 }
 
 // TestWorkflowThatIsCancelledHalfWay lets the second transaction fail, which has the first steps.

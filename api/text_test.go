@@ -25,9 +25,13 @@ func TestTextsThatCannotBeKeptAreRefused(t *testing.T) {
 			}
 		}
 	}
-	for _, text := range []string{`\ud83d\ude00`, "\U0001F600", "\uFFFD", `\ufffd`, `\\ud800`, `\\\\udce9`, `\"\ud83d\ude00\\`, `\u00e9`} {
+	for _, text := range []string{
+		`\ud83d\ude00`, "\U0001F600", "\uFFFD", `\ufffd`, `\\ud800`, `\\\\udce9`, `\"\ud83d\ude00\\`, `\u00e9`,
+	} {
 		s.must(201, "POST", mail+"/tasks", `{"kind":"`+text+`","payload":"`+text+`"}`)
 	}
+	deep := strings.Repeat("[", 9000) + `"\ud83d\ude00"` + strings.Repeat("]", 9000) // read once, not once for each level
+	s.refused(422, "invalid-request", "POST", mail+"/tasks", `{"kind":`+deep+`}`)
 	const verbatim = `{"name": "\udce9", "n": [12345678901234567890123]}`
 	id := s.must(201, "POST", mail+"/tasks", `{"reference":"r","payload":`+verbatim+`}`)["id"]
 	if got := s.must(200, "GET", "/v1/db/shop/tasks/"+id.(string), ""); got["payload"] != verbatim {
