@@ -38,6 +38,25 @@ func newBreaker(failures int, pause time.Duration) *breaker {
 // open reports whether the breaker would refuse a call.
 func (b *breaker) open() bool { return b.State() == gobreaker.StateOpen }
 
+// allow counts a call, unless the breaker refuses it. done must be called with its outcome, and ended at its end, also
+// if it panics: it would be under way for ever, and as the trial of an open breaker it would be the last call.
+func (b *breaker) allow() (done func(error), ended func(), err error) {
+	report, err := b.Allow()
+	if err != nil {
+		return nil, nil, err
+	}
+	reported := false
+	done = func(err error) { reported = true; report(err) }
+	return done, func() {
+		if !reported {
+			report(errPanicked)
+		}
+	}, nil
+}
+
+// errPanicked is the outcome of a call that panics.
+var errPanicked = errors.New("the call panicked")
+
 // wait is how long a task waits that the breaker refused: other processes may not know that the endpoint fails.
 func (b *breaker) wait() time.Duration {
 	if b.State() == gobreaker.StateHalfOpen { // another task is trying the endpoint

@@ -149,10 +149,11 @@ var errPaused = errors.New("the circuit breaker is open")
 
 // post sends a message. Errors name the endpoint's host only.
 func (s *sender) post(ctx context.Context, id string, header http.Header, body []byte) (response, error) {
-	done, err := s.breaker.Allow()
+	done, ended, err := s.breaker.allow()
 	if err != nil {
 		return response{}, errPaused
 	}
+	defer ended()
 	a, err := s.send(ctx, id, header, body)
 	switch {
 	case err != nil && ctx.Err() != nil: // the worker's decision

@@ -156,10 +156,11 @@ func (f *Forwarder) forward(ctx context.Context, ts []dbq.Task) []dbq.Outcome {
 
 // enqueue adds tasks at the far side, unless the circuit breaker is open.
 func (f *Forwarder) enqueue(ctx context.Context, send []dbq.NewTask) ([]dbq.Enqueued, error) {
-	done, err := f.breaker.Allow()
+	done, ended, err := f.breaker.allow()
 	if err != nil {
 		return nil, errPaused
 	}
+	defer ended()
 	added, err := f.cfg.To.Enqueue(ctx, send)
 	switch {
 	case err == nil && len(added) != len(send):
