@@ -144,10 +144,15 @@ func TestEachTaskOnceThroughKills(t *testing.T) {
 		}
 		time.Sleep(200 * time.Millisecond)
 	}
-	time.Sleep(1500 * time.Millisecond) // what a killed process held is forwarded again after its lease
+	// What a killed process held is forwarded again after its lease.
 	for _, c := range clients[:len(clients)-1] {
-		if n := len(chainTasks(t, c, dbq.StateCompleted)); n != tasks || len(chainTasks(t, c)) != tasks {
-			t.Errorf("%s: %d tasks are COMPLETED, want %d, of %d", c, n, tasks, len(chainTasks(t, c)))
+		completed := 0
+		for deadline := time.Now().Add(30 * time.Second); completed != tasks && time.Now().Before(deadline); {
+			completed = len(chainTasks(t, c, dbq.StateCompleted))
+			time.Sleep(200 * time.Millisecond)
+		}
+		if n := len(chainTasks(t, c)); completed != tasks || n != tasks {
+			t.Errorf("%s: %d tasks are COMPLETED, want %d, of %d", c, completed, tasks, n)
 		}
 	}
 	seen := map[string]int{}

@@ -55,10 +55,10 @@ func taskIDs(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// parseID reads a task's id.
+// parseID reads a task's id. The zero id is none: a filter by it would select every task.
 func parseID(text string) (uuid.UUID, error) {
 	id, err := uuid.Parse(text)
-	if err != nil {
+	if err != nil || id == uuid.Nil {
 		return id, usagef("%q is not a task id; ids look like 0198c1f2-7a3b-7c4d-8e5f-0123456789ab", text)
 	}
 	return id, nil

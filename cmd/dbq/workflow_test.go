@@ -89,6 +89,7 @@ func TestVerbsTakeAWorkflow(t *testing.T) {
 	u.run("reenqueue", "--workflow", id, "--state", "poison").has("4")
 	u.run("workflow", id).has("CREATED, waits for 2")
 	u.run("list", "--workflow", "no").fails(exitUsage, "no")
+	u.run("cancel", "--workflow", "00000000-0000-0000-0000-000000000000").fails(exitUsage, "is not a task id")
 }
 
 func TestPurgeGoesPastWhatAWorkflowNeeds(t *testing.T) {
