@@ -23,7 +23,7 @@ func TestEverySentinelHasAProblem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, err := os.ReadFile("problem.go")
+	table, err := os.ReadFile("../internal/problem/problem.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func TestEverySentinelHasAProblem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := regexp.MustCompile(`(?m)name: "([a-z-]+)", status|^	\{(?:dbq|schedule|workflow)\.\w+, "([a-z-]+)", `)
+	names := regexp.MustCompile(`(?m)Name: "([a-z-]+)", Status|^	\{(?:dbq|schedule|workflow)\.\w+, "([a-z-]+)", `)
 	for _, m := range names.FindAllStringSubmatch(string(table), -1) {
 		if name := m[1] + m[2]; !strings.Contains(string(page), "\n| `"+name+"` |") {
 			t.Errorf("docs/http.md does not list the problem %s", name)

@@ -179,7 +179,7 @@ func scheduleField(err error, k kind) Field {
 	if errors.Is(err, schedule.ErrNever) {
 		f.Message = "it never fires: no day matches"
 	}
-	return Field{cmp.Or(f.Location, "body"), cmp.Or(f.Message, k.title)}
+	return Field{cmp.Or(f.Location, "body"), cmp.Or(f.Message, k.Title)}
 }
 
 // nextTimes is the response with the next times of a schedule.

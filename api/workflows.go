@@ -226,7 +226,7 @@ func stepField(err error, k kind) Field {
 		"Needs":     {".needs", "they are the names of other steps, each once, and without a cycle"},
 		"OnFailure": {".on_failure", "it is cancel, wait or ignore"},
 	}[failed.Field]
-	return Field{fmt.Sprintf("body.steps[%d]%s", failed.Step, f.Location), cmp.Or(f.Message, k.title)}
+	return Field{fmt.Sprintf("body.steps[%d]%s", failed.Step, f.Location), cmp.Or(f.Message, k.Title)}
 }
 
 // enqueuedBefore returns the workflow that an earlier request with the same steps has added, if the task that a

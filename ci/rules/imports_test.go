@@ -32,9 +32,11 @@ var layers = []string{
 	"internal/core",
 	"internal/maintenance",
 	".",
-	"internal/access",
+	"internal/access internal/handling",
 	"admin schedule worker",
 	"workflow bridge",
+	"internal/problem",
+	"client",
 	"auth",
 	"auth/oidc",
 	"redaction",
@@ -58,8 +60,8 @@ var reserved = []struct{ imports, onlyIn string }{
 	{"github.com/sijms/go-ora/v2", "dialect/oracle"},
 
 	{"dialect/internal/dialecttest", "(tests)"},
-	{"github.com/google/uuid", ". dialect/... internal/... admin schedule worker workflow auth api bridge console " +
-		"conformance/... cmd/dbq examples/..."},
+	{"github.com/google/uuid", ". dialect/... internal/... admin schedule worker workflow auth api bridge client " +
+		"console conformance/... cmd/dbq examples/..."},
 	{"github.com/jmoiron/sqlx", ". internal/... conformance/cases"},
 	{"github.com/coreos/go-oidc/v3", "auth/oidc"},
 	{"github.com/robfig/cron/v3", "schedule"},
