@@ -2,6 +2,7 @@ package dbq
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
@@ -43,6 +44,20 @@ func (internals) NewRow(ctx context.Context, c *Client) func(q *Queue, t NewTask
 
 // Bounded returns an outcome with its delay or time within the limits.
 func (internals) Bounded(o Outcome) Outcome { return o.bounded() }
+
+// When returns the delay of an outcome, or its time if it is a RetryAt.
+func (internals) When(o Outcome) (in time.Duration, at time.Time) {
+	if o.end == retryAt {
+		return 0, o.at()
+	}
+	return o.in(), at
+}
+
+// Check checks a task to enqueue, except the size of its payload, which depends on the server.
+func (internals) Check(t NewTask) error {
+	_, err := t.check(math.MaxInt)
+	return err
+}
 
 // ForWorker returns a queue that checks out for the worker with this id.
 func (internals) ForWorker(q *Queue, id string) *Queue {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/handling"
 )
 
 // executors are the Concurrency goroutines that call the handler. If a handler ends its goroutine (runtime.Goexit) or
@@ -235,7 +236,7 @@ func (x *executor) call(tasks []*leased) bool {
 	returned := false
 	defer func() {
 		if !returned { // the goroutine is ending
-			x.left = !x.ended(inv, failures(len(inv.tasks), errGoexit)) && !x.enterAgain()
+			x.left = !x.ended(inv, failures(len(inv.tasks), handling.ErrGoexit)) && !x.enterAgain()
 		}
 	}()
 	out := x.invoke(inv)
@@ -246,7 +247,7 @@ func (x *executor) call(tasks []*leased) bool {
 // invoke calls the handler.
 func (x *executor) invoke(inv *invocation) []dbq.Outcome {
 	if x.cfg.BatchHandler == nil {
-		x.one[0] = call(inv.ctx, x.handler, inv.tasks[0].task)
+		x.one[0] = handling.Call(inv.ctx, x.handler, inv.tasks[0].task)
 		return x.one[:]
 	}
 	tasks := make([]dbq.Task, len(inv.tasks))

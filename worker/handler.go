@@ -3,12 +3,11 @@ package worker
 import (
 	"context"
 	"errors"
-	"fmt"
-	"runtime/debug"
 	"slices"
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/handling"
 )
 
 // A Handler does the work of a task and returns the outcome of the attempt: see dbq.Completed, dbq.Failed,
@@ -55,36 +54,16 @@ type BatchFunc func(ctx context.Context, ts []dbq.Task) []dbq.Outcome
 // HandleTasks calls f.
 func (f BatchFunc) HandleTasks(ctx context.Context, ts []dbq.Task) []dbq.Outcome { return f(ctx, ts) }
 
-// call runs the handler and fails the attempt on a panic. It does not return if the handler calls runtime.Goexit.
-func call(ctx context.Context, h Handler, t dbq.Task) (o dbq.Outcome) {
-	defer func() {
-		if v := recover(); v != nil {
-			o = dbq.Failed(&panicError{value: v, stack: debug.Stack()})
-		}
-	}()
-	o = h.HandleTask(ctx, t)
-	read(o.Cause())
-	return o
-}
-
-// read calls the error's methods, so that a panic in them, as with a nil pointer in an interface, happens within
-// call.
-func read(err error) {
-	if err != nil {
-		_, _ = err.Error(), errors.Is(err, errGoexit)
-	}
-}
-
-// callBatch is call for several tasks.
+// callBatch is handling.Call for several tasks.
 func callBatch(ctx context.Context, h BatchHandler, ts []dbq.Task) (out []dbq.Outcome) {
 	defer func() {
 		if v := recover(); v != nil {
-			out = failures(len(ts), &panicError{value: v, stack: debug.Stack()})
+			out = failures(len(ts), handling.NewPanicError(v))
 		}
 	}()
 	out = h.HandleTasks(ctx, ts)
 	for _, o := range out {
-		read(o.Cause())
+		handling.Read(o.Cause())
 	}
 	for len(out) < len(ts) {
 		out = append(out, dbq.Failed(errNoOutcome))
@@ -97,28 +76,7 @@ func failures(n int, err error) []dbq.Outcome {
 	return slices.Repeat([]dbq.Outcome{dbq.Failed(err)}, n)
 }
 
-// errGoexit is the error of an attempt whose handler ended its goroutine.
-var errGoexit = errors.New("worker: the handler called runtime.Goexit (as t.FailNow does) instead of returning")
-
 var errNoOutcome = errors.New("worker: the batch handler returned no outcome for this task")
-
-// panicError is the error of an attempt whose handler panicked.
-type panicError struct {
-	value any
-	stack []byte
-}
-
-func (p *panicError) Error() string { return fmt.Sprintf("panic: %v\n\n%s", p.value, p.stack) }
-
-// short returns the error without the stack.
-func (p *panicError) short() string { return fmt.Sprintf("panic: %v", p.value) }
-
-// asPanic returns the panicError in an error, or nil.
-func asPanic(err error) *panicError {
-	var p *panicError
-	errors.As(err, &p)
-	return p
-}
 
 // Limits are the limits of some of a worker's tasks. A zero field means the worker's own setting.
 type Limits struct {

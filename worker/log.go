@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/handling"
 	"github.com/google/uuid"
 )
 
@@ -155,8 +156,8 @@ func errorText(err error) string {
 	if err == nil {
 		return ""
 	}
-	if p := asPanic(err); p != nil {
-		return cutText(p.short())
+	if p := handling.AsPanic(err); p != nil {
+		return cutText(p.Short())
 	}
 	return cutText(err.Error())
 }

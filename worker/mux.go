@@ -23,6 +23,7 @@ type Mux struct {
 type muxed struct {
 	handler Handler
 	limits  Limits
+	tx      bool // registered by HandleTx
 }
 
 var _ Limiter = (*Mux)(nil)
@@ -121,7 +122,7 @@ func HandleResult[T, R any](m *Mux, k dbq.Kind[T], f func(ctx context.Context, t
 }
 
 // HandleTx is Handle for a function that does its work in the transaction that completes the task; see TxHandler. The
-// payload is decoded before the transaction begins.
+// payload is decoded before the transaction begins. A worker of package client refuses a Mux with such a kind.
 func HandleTx[T any](m *Mux, k dbq.Kind[T], f func(ctx context.Context, tx *sql.Tx, t dbq.Task, v T) error) {
 	m.HandleFunc(k.Name, func(ctx context.Context, t dbq.Task) dbq.Outcome {
 		v, err := k.Decode(t)
@@ -131,4 +132,20 @@ func HandleTx[T any](m *Mux, k dbq.Kind[T], f func(ctx context.Context, tx *sql.
 		h := TxFunc(func(ctx context.Context, tx *sql.Tx, t dbq.Task) error { return f(ctx, tx, t, v) })
 		return h.HandleTask(ctx, t)
 	})
+	registered := m.kinds[k.Name]
+	registered.tx = true
+	m.kinds[k.Name] = registered
+}
+
+// TxKinds returns the kinds whose handlers need a Worker with access to the database: those of HandleTx, and those with
+// a TxHandler.
+func (m *Mux) TxKinds() []string {
+	var out []string
+	for kind, k := range m.kinds {
+		if _, ok := k.handler.(TxHandler); ok || k.tx {
+			out = append(out, kind)
+		}
+	}
+	slices.Sort(out)
+	return out
 }

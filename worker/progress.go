@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/handling"
 	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/google/uuid"
 )
@@ -22,14 +23,19 @@ import (
 // It returns dbq.ErrProgress for longer progress, and ErrConfig if ctx is not a handler's. In a BatchHandler, use the
 // context of ForTask.
 func SetProgress(ctx context.Context, progress []byte) error {
+	remote := handling.AttemptOf(ctx)
 	l, err := reporting(ctx)
-	if err == nil {
+	if err == nil || remote != nil {
 		err = limits.Progress(progress)
 	}
 	if err != nil || len(progress) == 0 {
 		return err
 	}
 	progress = bytes.Clone(progress)
+	if remote != nil {
+		remote.SetProgress(progress)
+		return nil
+	}
 	l.in.mu.Lock()
 	defer l.in.mu.Unlock()
 	l.progress, l.unsaved = progress, true
@@ -39,6 +45,9 @@ func SetProgress(ctx context.Context, progress []byte) error {
 // Progress returns what SetProgress has last reported for the task: in this attempt or, before that, in an earlier one.
 // It returns nil if there is nothing, or if ctx is not a handler's.
 func Progress(ctx context.Context) []byte {
+	if remote := handling.AttemptOf(ctx); remote != nil {
+		return bytes.Clone(remote.Progress())
+	}
 	l, err := reporting(ctx)
 	if err != nil {
 		return nil
@@ -57,7 +66,7 @@ func ForTask(ctx context.Context, t dbq.Task) context.Context {
 }
 
 // Client returns the client of the worker that called the handler, to enqueue tasks or read results with. It returns
-// nil if ctx is not a handler's.
+// nil if ctx is not a handler's, or that of a worker without access to the database; see client.FromContext.
 func Client(ctx context.Context) *dbq.Client {
 	if inv, _ := ctx.Value(invocationKey{}).(*invocation); inv != nil {
 		return inv.in.cfg.Queue.Client()

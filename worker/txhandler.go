@@ -9,6 +9,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/handling"
 	"github.com/dbq-go/dbq/state"
 )
 
@@ -48,6 +49,10 @@ func TxFunc(f func(ctx context.Context, tx *sql.Tx, t dbq.Task) error) TxHandler
 // HandleTask calls Func in a transaction.
 func (h TxHandler) HandleTask(ctx context.Context, t dbq.Task) dbq.Outcome {
 	q, ok := ctx.Value(queueKey{}).(*dbq.Queue)
+	if !ok && handling.AttemptOf(ctx) != nil {
+		return dbq.Parked(fmt.Errorf("%w: a TxHandler needs a Worker with access to the database, not one of package client",
+			ErrConfig))
+	}
 	if !ok {
 		return dbq.Failed(fmt.Errorf("%w: a TxHandler was not called by a Worker", ErrConfig))
 	}

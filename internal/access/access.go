@@ -19,6 +19,8 @@ var root = core.Root().(interface {
 	Task(dialect.Row) dbq.Task
 	Attempt(sqlrun.AttemptRow) dbq.Attempt
 	Bounded(dbq.Outcome) dbq.Outcome
+	When(dbq.Outcome) (in time.Duration, at time.Time)
+	Check(dbq.NewTask) error
 	NewRow(ctx context.Context, c *dbq.Client) func(q *dbq.Queue, t dbq.NewTask) (store.InsertRow, error)
 	ForWorker(q *dbq.Queue, id string) *dbq.Queue
 	ForRemote(q *dbq.Queue, id string, exhausted func([]dbq.Task)) *dbq.Queue
@@ -45,3 +47,9 @@ func NewRow(ctx context.Context, c *dbq.Client) func(q *dbq.Queue, t dbq.NewTask
 
 // Bounded returns an outcome with its delay or time within the limits.
 func Bounded(o dbq.Outcome) dbq.Outcome { return root.Bounded(o) }
+
+// When returns the delay of an outcome, or its time if it is a dbq.RetryAt.
+func When(o dbq.Outcome) (in time.Duration, at time.Time) { return root.When(o) }
+
+// Check checks a task to enqueue, except the size of its payload, which depends on the server.
+func Check(t dbq.NewTask) error { return root.Check(t) }

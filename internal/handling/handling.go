@@ -1,0 +1,83 @@
+// Package handling has what every runtime that calls handlers needs: package worker's, and package client's for
+// programs without access to the database.
+package handling
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/dbq-go/dbq"
+)
+
+// Handler is worker.Handler.
+type Handler interface {
+	HandleTask(ctx context.Context, t dbq.Task) dbq.Outcome
+}
+
+// Call calls a handler and fails the attempt on a panic. It does not return if the handler calls runtime.Goexit.
+func Call(ctx context.Context, h Handler, t dbq.Task) (o dbq.Outcome) {
+	defer func() {
+		if v := recover(); v != nil {
+			o = dbq.Failed(NewPanicError(v))
+		}
+	}()
+	o = h.HandleTask(ctx, t)
+	Read(o.Cause())
+	return o
+}
+
+// Read calls the error's methods, so that a panic in them, as with a nil pointer in an interface, happens within Call.
+func Read(err error) {
+	if err != nil {
+		_, _ = err.Error(), errors.Is(err, ErrGoexit)
+	}
+}
+
+// ErrGoexit is the error of an attempt whose handler ended its goroutine.
+var ErrGoexit = errors.New("worker: the handler called runtime.Goexit (as t.FailNow does) instead of returning")
+
+// PanicError is the error of an attempt whose handler panicked.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+// NewPanicError returns the error for a recovered panic, with the stack. Call it in the deferred function.
+func NewPanicError(value any) *PanicError { return &PanicError{value, debug.Stack()} }
+
+// Error returns the value and the stack.
+func (p *PanicError) Error() string { return fmt.Sprintf("panic: %v\n\n%s", p.Value, p.Stack) }
+
+// Short returns the error without the stack.
+func (p *PanicError) Short() string { return fmt.Sprintf("panic: %v", p.Value) }
+
+// AsPanic returns the PanicError in an error, or nil.
+func AsPanic(err error) *PanicError {
+	var p *PanicError
+	errors.As(err, &p)
+	return p
+}
+
+// Attempt is the attempt that a handler's context is about, for a runtime other than package worker's. It is safe for
+// concurrent use.
+type Attempt interface {
+	// SetProgress keeps progress, which is not empty and within its limits, to be stored with the lease.
+	SetProgress(progress []byte)
+	// Progress returns the last progress, or nil.
+	Progress() []byte
+}
+
+type attemptKey struct{}
+
+// WithAttempt returns a handler's context.
+func WithAttempt(ctx context.Context, a Attempt) context.Context {
+	return context.WithValue(ctx, attemptKey{}, a)
+}
+
+// AttemptOf returns the attempt of a context made by WithAttempt, or nil.
+func AttemptOf(ctx context.Context) Attempt {
+	a, _ := ctx.Value(attemptKey{}).(Attempt)
+	return a
+}
