@@ -19,8 +19,8 @@ import (
 	"github.com/dbq-go/dbq/admin"
 )
 
-// language is one of the clients in clients/, with a worker that the tests run. The worker enqueues its arguments, or
-// works if it has none. It appends what it does to the file $EVENTS.
+// language is one of the clients in clients/, or package client, with a worker that the tests run. The worker enqueues
+// its arguments, or works if it has none. It appends what it does to the file $EVENTS.
 type language struct {
 	name, program, script, source string
 }
@@ -90,6 +90,7 @@ for (const payload of process.argv.slice(2)) {
 }
 if (process.argv.length === 2) await new Worker(client, handle, { leaseSeconds: lease, waitSeconds: 1 }).run()
 `},
+	{"go", "go", "worker.go", goWorker},
 }
 
 // eachLanguage runs a test for each client whose language is installed. In CI all are required.
@@ -120,7 +121,9 @@ func (u *user) client(l language, at string, args ...string) *background {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	u.t.Cleanup(cancel)
 	b := &background{u: u, done: make(chan struct{}), out: newWatched(), err: newWatched()}
-	b.cmd = exec.CommandContext(ctx, l.program, append([]string{l.script}, args...)...)
+	if b.cmd = exec.CommandContext(ctx, l.program, append([]string{l.script}, args...)...); l.name == "go" {
+		b.cmd = exec.CommandContext(ctx, u.build(l.script), args...)
+	}
 	b.cmd.Dir, b.cmd.Stdout, b.cmd.Stderr = u.dir, b.out, b.err
 	b.cmd.Env = append(append([]string{"LEASE=1"}, u.env...), "URL="+at, "EVENTS="+u.file("events"),
 		"PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH="+filepath.Join(clients, "python"),
@@ -306,7 +309,7 @@ func TestExamplesOfTheClientsPageRun(t *testing.T) {
 	}
 	eachLanguage(t, func(t *testing.T, l language) {
 		u := newUser(t)
-		marker := map[string]string{"python": "python", "node": "js"}[l.name]
+		marker := map[string]string{"python": "python", "node": "js", "go": "go"}[l.name]
 		blocks := regexp.MustCompile("(?s)```"+marker+"\n(.*?)```").FindAllStringSubmatch(string(page), -1)
 		if len(blocks) != 1 {
 			t.Fatalf("the page has %d programs in %s", len(blocks), l.name)
