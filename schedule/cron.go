@@ -30,8 +30,18 @@ const starBit = 1 << 63 // the library's marker for "*"
 var cronParser = cronlib.NewParser(cronlib.Minute | cronlib.Hour | cronlib.Dom | cronlib.Month | cronlib.Dow |
 	cronlib.Descriptor)
 
-// parseCron parses five fields (minute, hour, day of the month, month, day of the week) or a name such as @daily.
+// parseCron parses five fields (minute, hour, day of the month, month, day of the week) or a name such as @daily. It
+// refuses an expression that no time matches.
 func parseCron(expression string, zone *time.Location) (cron, error) {
+	c, err := parseFields(expression, zone)
+	if err == nil && c.next(time.Now()).IsZero() {
+		err = fmt.Errorf("%q: %w", expression, ErrNever)
+	}
+	return c, err
+}
+
+// parseFields is parseCron without the search for a time.
+func parseFields(expression string, zone *time.Location) (cron, error) {
 	if strings.Contains(expression, "=") {
 		return cron{}, fmt.Errorf("%q: set the time zone in Zone, not in the expression", expression)
 	}
@@ -46,14 +56,15 @@ func parseCron(expression string, zone *time.Location) (cron, error) {
 	if !ok {
 		return cron{}, fmt.Errorf("%q: not a cron expression", expression)
 	}
-	c := cron{
+	for _, field := range []uint64{s.Minute, s.Hour, s.Dom, s.Month, s.Dow} {
+		if field == 0 { // such as ",", which the library accepts
+			return cron{}, fmt.Errorf("%q: a field is empty", expression)
+		}
+	}
+	return cron{
 		minute: s.Minute, hour: s.Hour, day: s.Dom, month: s.Month, weekday: s.Dow,
 		everyHour: s.Hour&starBit != 0, anyDay: s.Dom&starBit != 0, anyWeekday: s.Dow&starBit != 0, zone: zone,
-	}
-	if c.next(time.Now()).IsZero() {
-		return cron{}, fmt.Errorf("%q: %w", expression, ErrNever)
-	}
-	return c, nil
+	}, nil
 }
 
 var (
@@ -77,17 +88,25 @@ func sundayIsZero(expression string) string {
 
 // next returns the first time after t, or zero if there is none within nine years.
 func (c cron) next(t time.Time) time.Time {
+	at, _ := c.search(t)
+	return at
+}
+
+// search is next, and returns how many days and minutes it has looked at.
+func (c cron) search(t time.Time) (at time.Time, steps int) {
 	t = t.In(c.zone)
 	date := day{t.Year(), t.Month(), t.Day()}
 	for range searchDays {
+		steps++
 		if c.matches(date) {
-			if at := c.nextOn(date, t); !at.IsZero() {
-				return at
+			at, minutes := c.nextOn(date, t)
+			if steps += minutes; !at.IsZero() {
+				return at, steps
 			}
 		}
 		date = date.plus(1)
 	}
-	return time.Time{}
+	return time.Time{}, steps
 }
 
 // matches reports whether the expression names a date. If it restricts both the day of the month and the day of the
@@ -103,8 +122,8 @@ func (c cron) matches(d day) bool {
 	return byDay || byWeekday
 }
 
-// nextOn returns the first time after t of those on a date, or zero.
-func (c cron) nextOn(d day, t time.Time) time.Time {
+// nextOn returns the first time after t of those on a date, or zero, and how many minutes it has looked at.
+func (c cron) nextOn(d day, t time.Time) (_ time.Time, steps int) {
 	if c.everyHour {
 		return c.nextMinute(d, t)
 	}
@@ -114,32 +133,34 @@ func (c cron) nextOn(d day, t time.Time) time.Time {
 	}
 	for hour := from; hour < 24; hour++ {
 		for minute := range 60 {
+			steps++
 			if c.hour&(1<<hour) == 0 || c.minute&(1<<minute) == 0 {
 				continue
 			}
 			// All times in a gap become the same time, its end.
 			if at := d.at(hour, minute, c.zone); at.After(t) {
-				return at
+				return at, steps
 			}
 		}
 	}
-	return time.Time{}
+	return time.Time{}, steps
 }
 
-// nextMinute returns the first matching minute after t that passes on a date. An hour that the clock repeats passes
-// twice; one that it skips does not pass.
-func (c cron) nextMinute(d day, t time.Time) time.Time {
+// nextMinute is nextOn if the hour is "*": it returns the first matching minute that passes on a date. An hour that the
+// clock repeats passes twice; one that it skips does not pass.
+func (c cron) nextMinute(d day, t time.Time) (_ time.Time, steps int) {
 	end := d.plus(1).at(0, 0, c.zone)
 	at := d.at(0, 0, c.zone)
 	if at.Before(t) {
 		at = t.Add(-time.Duration(t.Second())*time.Second - time.Duration(t.Nanosecond()))
 	}
 	for ; at.Before(end); at = at.Add(time.Minute) {
+		steps++
 		if at.After(t) && c.minute&(1<<at.Minute()) != 0 {
-			return at
+			return at, steps
 		}
 	}
-	return time.Time{}
+	return time.Time{}, steps
 }
 
 // A day is a calendar date, independent of the zone.

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 	_ "time/tzdata"
@@ -83,6 +84,7 @@ func TestCronRefuses(t *testing.T) {
 	for _, expression := range []string{
 		"", "* * * *", "* * * * * *", "60 * * * *", "0 0 31 2 *", "0 0 30,31 2 *", "@every 1h", "TZ=UTC 0 0 * * *",
 		"CRON_TZ=UTC", "@never", "a b c d e", "0 0 * * 8", "*/0 * * * *", "0 0 0 * *",
+		", 0 1 1 0", "0 , * * *", "0 0 , * *", "0 0 * , *", "0 0 * * ,",
 	} {
 		if c, err := parseCron(expression, time.UTC); err == nil {
 			t.Errorf("%q is accepted, next at %s", expression, c.next(time.Now()))
@@ -90,22 +92,99 @@ func TestCronRefuses(t *testing.T) {
 	}
 }
 
-// FuzzCron: whatever the expression, the parser neither panics nor searches for long, and the times rise.
+// maxSteps bounds the work of one search: each day once, and the minutes of the day itself, of the day that matches and
+// of one that a gap removes, with up to 25 hours each.
+const maxSteps = searchDays + 3*25*60
+
+// TestSearchIsBounded: the search for a time that is years ahead, or that never comes, looks at each day once, and at
+// the minutes of the days that match alone.
+func TestSearchIsBounded(t *testing.T) {
+	t.Parallel()
+	zone, err := time.LoadLocation("Pacific/Apia")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		expression string
+		most       int
+	}{
+		{"* * * * *", 4},
+		{"59 * * * *", 64},
+		{"0 0 * * *", 24*60 + 3},
+		{"0 0 29 2 *", 8*366 + 2*24*60},
+		{"* * 29 2 *", 8*366 + 2*24*60},
+		{"59 23 29 2 1", 2*24*60 + 40}, // or a Monday
+		{"0 0 31 2 *", searchDays},
+		{"* * 31 2 *", searchDays},
+		{"* * 30 2 *", searchDays},
+	} {
+		parsed, err := parseFields(c.expression, zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, after := range []time.Time{
+			time.Date(2011, 12, 29, 13, 0, 0, 0, zone), time.Date(2096, 2, 29, 23, 59, 59, 999, zone),
+		} {
+			if at, steps := parsed.search(after); steps > c.most {
+				t.Errorf("%q after %s: %d steps to find %s, want at most %d", c.expression, after, steps, at, c.most)
+			}
+		}
+	}
+}
+
+// TestSearchAgreesWithEachMinute: in UTC, the next time is the first minute whose fields all match.
+func TestSearchAgreesWithEachMinute(t *testing.T) {
+	t.Parallel()
+	expressions := []string{"* * * * *", "7 * * * *", "0 0 1 * *", "59 23 31 * *", "30 4 29 * 1", "*/20 22 1-3 */2 *",
+		"0 0 * * 0", "15 3 28-31 1,3,12 *", "0 12 15 6 *"}
+	for _, expression := range expressions {
+		c, err := parseCron(expression, time.UTC)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 20 {
+			after := time.Date(2026, 1, 1, 0, rand.IntN(2*366*24*60), rand.IntN(60), 0, time.UTC)
+			want := after.Truncate(time.Minute).Add(time.Minute)
+			for !c.matches(day{want.Year(), want.Month(), want.Day()}) || c.hour&(1<<want.Hour()) == 0 ||
+				c.minute&(1<<want.Minute()) == 0 {
+				want = want.Add(time.Minute)
+			}
+			if got := c.next(after); !got.Equal(want) {
+				t.Errorf("%q after %s: got %s, want %s", expression, after, got, want)
+			}
+		}
+	}
+}
+
+// FuzzCron: whatever the expression, the parser does not panic, a search has at most maxSteps, and the times rise.
 func FuzzCron(f *testing.F) {
 	zone, err := time.LoadLocation("America/Sao_Paulo")
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add("*/7 2-4 * * 1")
-	f.Add("TZ=")
+	for _, expression := range []string{
+		"*/7 2-4 * * 1", "TZ=", "0 0 31 2 *", "* * 30 2 *", "0 0 29 2 *", "59 23 29 2 *", "59 23 31 12 *", "* * * * *",
+		"15 0 4 11 *", "0 0 1 1 7", ", 0 1 1 0", "0 , * * *",
+	} {
+		f.Add(expression)
+	}
 	f.Fuzz(func(t *testing.T, expression string) {
-		c, err := parseCron(expression, zone)
+		c, err := parseFields(expression, zone)
 		if err != nil {
 			return
 		}
 		at := time.Date(2018, 11, 3, 0, 0, 0, 0, zone)
 		for range 5 {
-			next := c.next(at)
+			next, steps := c.search(at)
+			if steps > maxSteps {
+				t.Fatalf("%q: %d steps to the time after %s, want at most %d", expression, steps, at, maxSteps)
+			}
+			if next.IsZero() {
+				if _, err := parseCron(expression, zone); err == nil {
+					t.Fatalf("%q is accepted, and has no time after %s", expression, at)
+				}
+				return
+			}
 			if !next.After(at) {
 				t.Fatalf("%q: %s follows %s", expression, next, at)
 			}

@@ -1,7 +1,10 @@
 package schedule_test
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -83,33 +86,45 @@ func TestNoOverlapAfterAnEdit(t *testing.T) {
 	f.wantTasks(2)
 }
 
-// TestRunNowBesideOthers: calls of RunNow and edits of the same schedule at the same time are all made.
+// TestRunNowBesideOthers: calls of RunNow and edits of the same schedule at the same time are all made, and none
+// overwrites what another has stored.
 func TestRunNowBesideOthers(t *testing.T) {
 	f := newFixture(t)
-	f.put(schedule.Schedule{Name: "s", Every: time.Hour, NoOverlap: true})
-	const clients, runs = 4, 5
-	var all sync.WaitGroup
-	for range clients {
+	const rounds, clients = 10, 4
+	for round := range rounds {
+		d := schedule.Schedule{Name: fmt.Sprint("s", round), Every: time.Hour, NoOverlap: true}
+		f.put(d)
+		ids := make([]uuid.UUID, clients)
+		var all sync.WaitGroup
+		for k := range clients {
+			all.Go(func() {
+				var err error
+				if ids[k], err = f.s.RunNow(t.Context(), d.Name); err != nil {
+					t.Error(err)
+				}
+			})
+		}
 		all.Go(func() {
-			for range runs {
-				if _, err := f.s.RunNow(t.Context(), "s"); err != nil {
-					t.Error(err)
-				}
-				if err := f.s.Pause(t.Context(), "s"); err != nil {
-					t.Error(err)
-				}
+			if err := f.s.Pause(t.Context(), d.Name); err != nil {
+				t.Error(err)
 			}
 		})
+		all.Wait()
+		runs, err := f.s.Runs(t.Context(), d.Name)
+		f.must(err)
+		slices.SortFunc(runs, compareIDs)
+		slices.SortFunc(ids, compareIDs)
+		if !slices.Equal(runs, ids) || !f.get(d.Name).Paused {
+			t.Errorf("the schedule has the tasks %v, want %v, and is paused: %v", runs, ids, f.get(d.Name).Paused)
+		}
 	}
-	all.Wait()
-	f.wantTasks(clients * runs)
-	if i := f.get("s"); !i.Paused {
-		t.Errorf("a pause was overwritten: %+v", i)
-	}
+	f.wantTasks(rounds * clients)
 	if _, err := f.s.RunNow(t.Context(), "none"); !errors.Is(err, dbq.ErrNotFound) {
 		t.Errorf("a schedule that does not exist: %v", err)
 	}
 }
+
+func compareIDs(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }
 
 // TestRunNowOfTheLargestSchedule: a schedule that Put accepts can be run and paused, with long texts.
 func TestRunNowOfTheLargestSchedule(t *testing.T) {

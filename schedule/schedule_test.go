@@ -226,24 +226,6 @@ func TestPutKeepsTheNextTime(t *testing.T) {
 	}
 }
 
-func TestJitterIsDeterministic(t *testing.T) {
-	f := newFixture(t)
-	f.put(schedule.Schedule{Name: "s", Every: time.Hour, Jitter: 10 * time.Minute, CatchUp: 50})
-	f.after(50 * time.Hour)
-	different := map[time.Duration]bool{}
-	now := f.now()
-	for _, task := range f.tasks() {
-		wait := task.Due.Sub(now)
-		if wait < -time.Second || wait > 10*time.Minute {
-			t.Errorf("a task is due in %s", wait)
-		}
-		different[wait.Round(time.Second)] = true
-	}
-	if len(different) < 25 {
-		t.Errorf("50 tasks are due at %d different times", len(different))
-	}
-}
-
 func TestReconcile(t *testing.T) {
 	f := newFixture(t)
 	ctx := t.Context()
