@@ -224,8 +224,9 @@ func TestOutcomesSurviveAnOutage(t *testing.T) {
 		}
 		next.ServeHTTP(w, r)
 	}))
+	var outage sync.Once // a task can be handed out again, since its lease expires meanwhile
 	w := s.worker(worker.Func(func(context.Context, dbq.Task) error {
-		away.Store(true)
+		outage.Do(func() { away.Store(true) })
 		return nil
 	}))
 	stop := s.start(w)
