@@ -16,8 +16,8 @@ type Cleaned struct {
 }
 
 // Clean removes or archives a queue's tasks and attempts whose retention r has passed, in short transactions of at
-// most 500 tasks. Workers clean automatically once a minute; Clean is for queues without workers, and for a different
-// retention.
+// most 500 tasks. Workers, and servers of the HTTP API, clean automatically once a minute; Clean is for queues without
+// them, and for a different retention.
 //
 // It finds tasks by their ids, which are ordered by time. The client remembers its position, and the next call
 // continues there. Clean misses a task that has not ended when it is visited. The next round over all old tasks,

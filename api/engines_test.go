@@ -77,6 +77,7 @@ func TestServers(t *testing.T) {
 				"ManyTasksAreChangedByAFilter":               TestManyTasksAreChangedByAFilter,
 				"QueuesAreConfigured":                        TestQueuesAreConfigured,
 				"SchedulesAndWorkflowsAreShown":              TestSchedulesAndWorkflowsAreShown,
+				"RunReportsWhatIsDoneOverHTTP":               TestRunReportsWhatIsDoneOverHTTP,
 				"InvalidSchedulesAreProblems":                TestInvalidSchedulesAreProblems,
 				"ScheduleOverwritesNoChangeOfOthers":         TestScheduleOverwritesNoChangeOfOthers,
 				"WorkflowIsEnqueuedOnce":                     TestWorkflowIsEnqueuedOnce,

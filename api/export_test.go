@@ -34,3 +34,10 @@ func Verify(key []byte, text string, now time.Time) (l dbq.Lease, worker string,
 	h, err := verify(key, text, now)
 	return h.Lease, h.worker, h.started, err
 }
+
+// StartCounting counts for statistics, as Run does.
+func StartCounting(a *API) {
+	for _, d := range a.databases {
+		d.maintenance.Tallies.Start()
+	}
+}

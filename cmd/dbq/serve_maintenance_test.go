@@ -107,9 +107,16 @@ func TestServeRemovesTasksOfQueuesWithoutGoWorkers(t *testing.T) {
 // A server that is killed between the end of a step and what follows from it leaves what this test writes: the
 // settlement, with the note of what is to follow. The next server does it.
 func TestServeContinuesAWorkflowAfterAKill(t *testing.T) {
+	for _, engine := range servedEngines {
+		t.Run(engine, func(t *testing.T) { continueAWorkflow(t, engine) })
+	}
+}
+
+func continueAWorkflow(t *testing.T, engine string) {
 	u := newUser(t)
+	dsn, _ := ownDatabase(t, engine)
 	u.env = append(u.env, cleanEvery+"=200ms")
-	s := u.serveRestartable("sqlite:" + u.dir + "/q.db")
+	s := u.serveRestartable(dsn)
 	c, err := dbq.Open(t.Context(), s.dsn)
 	if err != nil {
 		t.Fatal(err)
