@@ -201,7 +201,8 @@ func TestRunKeepsWhatOthersKeep(t *testing.T) {
 func TestRunRemovesKeys(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	_, err := s.client.Queue("q").Enqueue(t.Context(), dbq.NewTask{Unique: &dbq.Unique{Key: "k", Window: dbq.MinUniquePeriod}})
+	unique := &dbq.Unique{Key: "k", Window: dbq.MinUniquePeriod}
+	_, err := s.client.Queue("q").Enqueue(t.Context(), dbq.NewTask{Unique: unique})
 	if err != nil {
 		t.Fatal(err)
 	}
