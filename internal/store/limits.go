@@ -2,11 +2,13 @@ package store
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/internal/errs"
@@ -81,6 +83,8 @@ type limitRecord struct {
 
 	Full  int64  `json:"full_at,omitempty"`   // when all of the rate's burst is free again, in nanoseconds since 1970
 	After string `json:"after_key,omitempty"` // the last key that was served; the next turn begins after it
+	// AfterBytes is After if that is not UTF-8: programs in other languages enqueue, too, and SQLite checks no text.
+	AfterBytes string `json:"after_key_hex,omitempty"`
 }
 
 func (r limitRecord) limits() (l Limits, err error) {
@@ -103,6 +107,9 @@ func (r *limitRecord) set(l Limits) {
 func parseLimits(r Record) (out limitRecord, l Limits, err error) {
 	if err = json.Unmarshal([]byte(r.Value), &out); err == nil {
 		l, err = out.limits()
+	}
+	if after, bad := hex.DecodeString(out.AfterBytes); bad == nil && len(after) > 0 {
+		out.After, out.AfterBytes = string(after), ""
 	}
 	if err != nil {
 		err = fmt.Errorf("the limits of queue %q in the database cannot be read (%w): set them again", r.Name, err)
@@ -210,6 +217,9 @@ func (s *Store) SetLimits(ctx context.Context, queue string, change func(Limits)
 func (s *Store) putLimits(
 	ctx context.Context, conn dialect.Conn, old Record, exists bool, queue string, rec limitRecord,
 ) error {
+	if !utf8.ValidString(rec.After) {
+		rec.After, rec.AfterBytes = "", hex.EncodeToString([]byte(rec.After))
+	}
 	value, err := json.Marshal(rec)
 	if err != nil {
 		return err

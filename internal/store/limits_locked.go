@@ -60,7 +60,7 @@ func (l *lockedTasks) add(rows []dialect.Row) (added int) {
 // leaseInTurn leases up to n due tasks, of the keys in turn. busy counts the leased tasks of each key.
 func (c *checkoutWithin) leaseInTurn(ctx context.Context, n int, busy map[string]int) error {
 	for round := range lockedRounds {
-		t := newTurns(c, n, busy)
+		t, after := newTurns(c, n, busy), c.rec.After
 		if t.probe = round > 0; t.probe {
 			t.want = max(n, min(n+2*len(t.locked)+lockedSpare, lockedOnce))
 		}
@@ -80,6 +80,14 @@ func (c *checkoutWithin) leaseInTurn(ctx context.Context, n int, busy map[string
 			leased[row.ID] = true
 			busy[keyOf(row.TaskKey)]++
 			c.countStart(row)
+		}
+		if c.leased.More && len(chosen) > 0 { // the payloads of the last ones did not fit: it is the turn of these keys
+			c.rec.After = after
+			for _, row := range chosen {
+				if leased[row.ID] {
+					c.rec.After = keyOf(row.TaskKey)
+				}
+			}
 		}
 		n -= len(leased)
 		if n == 0 || c.leased.More || c.s.sql.Texts.LockFree.SQL == "" {

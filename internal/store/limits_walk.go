@@ -39,14 +39,17 @@ func (w *vainWalk) ended() {
 func (w *vainWalk) soonest(now int64, wait time.Duration) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if at := now + int64(wait); wait > 0 && (w.next <= now || at < w.next) {
+	if at := now + int64(wait); wait > 0 && (w.next == 0 || at < w.next) {
 		w.next = at
 	}
 	next := w.next
 	if !w.under {
 		w.next = 0
 	}
-	return time.Duration(max(next-now, 0))
+	if next == 0 {
+		return 0
+	}
+	return time.Duration(max(next-now, 1)) // its time may have come during the walk
 }
 
 // between reports whether key is among those after from, up to to, where the first key follows the last one. There are

@@ -45,9 +45,9 @@ func TestVainWalkReturnsWaitOfSoonestKey(t *testing.T) {
 	want(210, 90, 40)
 	w.stopped("e", "g")
 	want(220, 10, 10)
-	want(240, 0, 0) // its time has come
-	want(240, 30, 30)
+	want(240, 0, 1) // its time has come
+	want(240, 30, 1)
 	w.ended()
-	want(250, 50, 20)
+	want(250, 50, 1)
 	want(250, 50, 50)
 }
