@@ -279,9 +279,16 @@ func TestReceiverBoundsItsMessages(t *testing.T) {
 	t.Parallel()
 	db := dbqtest.New(t)
 	secret := bridge.NewSecret()
-	s := serve(t, newReceiver(t, bridge.ReceiverConfig{
+	receiver := newReceiver(t, bridge.ReceiverConfig{
 		Queue: db.Queue("in"), Secrets: []bridge.Secret{secret}, MaxRequests: 1,
-	}).ServeHTTP)
+	})
+	arrived := make(chan struct{}) // closed when the body of the first message is read
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Webhook-Id") == "m1" {
+			r.Body = &watchedBody{ReadCloser: r.Body, read: sync.OnceFunc(func() { close(arrived) })}
+		}
+		receiver.ServeHTTP(w, r)
+	})
 	body, end := io.Pipe()
 	first := signed(t, s.URL, "m1", time.Now(), "slow", secret)
 	first.Body, first.ContentLength = body, 4
@@ -298,15 +305,13 @@ func TestReceiverBoundsItsMessages(t *testing.T) {
 	if _, err := end.Write([]byte("sl")); err != nil {
 		t.Fatal(err)
 	}
-	var refused int
-	for range 100 { // until the first message has arrived
-		if refused = do(t, signed(t, s.URL, "m2", time.Now(), "fast", secret)).Status; refused == 503 {
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
+	select {
+	case <-arrived:
+	case <-time.After(30 * time.Second):
+		t.Fatal("the first message does not arrive")
 	}
-	if refused != 503 {
-		t.Errorf("a second message gets %d, want 503", refused)
+	if status := do(t, signed(t, s.URL, "m2", time.Now(), "fast", secret)).Status; status != 503 {
+		t.Errorf("a second message gets %d, want 503", status)
 	}
 	_, _ = end.Write([]byte("ow"))
 	_ = end.Close()
@@ -316,6 +321,17 @@ func TestReceiverBoundsItsMessages(t *testing.T) {
 	if status := do(t, signed(t, s.URL, "m3", time.Now(), "later", secret)).Status; status != 202 {
 		t.Errorf("a later message gets %d", status)
 	}
+}
+
+// watchedBody calls read before each read.
+type watchedBody struct {
+	io.ReadCloser
+	read func()
+}
+
+func (b *watchedBody) Read(p []byte) (int, error) {
+	b.read()
+	return b.ReadCloser.Read(p)
 }
 
 // TestSlowSendersMakeRoom fills a Receiver with messages whose bodies do not come.
