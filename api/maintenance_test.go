@@ -18,7 +18,7 @@ import (
 	"github.com/dbq-go/dbq/worker"
 )
 
-func init() { maintenance.CleanEvery = 50 * time.Millisecond }
+func init() { maintenance.CleanEvery = 200 * time.Millisecond }
 
 // run calls Run. stop ends it and waits for its last report.
 func (s *site) run() (stop func()) {
