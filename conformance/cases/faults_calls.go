@@ -42,6 +42,8 @@ type faultCall struct {
 	// once says that the call does not repeat what may have happened: when it did not happen, it may say so also when the
 	// server is there.
 	once bool
+	// many says that the call makes many requests: each is cut either on a new connection or on an old one.
+	many bool
 }
 
 // patienceOfCall bounds a disturbed call that has no deadline of its own.
@@ -92,13 +94,20 @@ func (t *test) checkCall(what string, direct *dbq.Client, f faultCall, s *faultR
 	return did
 }
 
+// checkAfter demands what must be true once the requests of a call have ended.
+func (t *test) checkAfter(direct *dbq.Client, f faultCall, s *faultRun) {
+	if f.after != nil {
+		f.after(t, direct, s)
+	}
+}
+
 func ctxEnded(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // faultCalls returns the calls that change something, each kind at least once.
 func faultCalls() []faultCall {
-	return []faultCall{
+	return append([]faultCall{
 		// An enqueue whose answer is lost is not repeated: its task may be done and gone. See EnqueuedAndGone.
 		{name: "Enqueue", call: callEnqueue, did: didEnqueue, once: true},
 		{name: "EnqueueMany", prepare: prepareDuplicate, call: callEnqueueMany, did: didEnqueueMany, once: true},
@@ -126,7 +135,7 @@ func faultCalls() []faultCall {
 			call: func(ctx context.Context, q *dbq.Queue, s *faultRun) error {
 				return admin.New(q.Client()).Operate(ctx, admin.Reenqueue, s.tasks[0].ID)
 			}},
-	}
+	}, append(limitedCalls(), workflowCalls()...)...)
 }
 
 // faultCallNamed returns one of faultCalls.
@@ -164,29 +173,6 @@ func callEnqueueMany(ctx context.Context, q *dbq.Queue, s *faultRun) (err error)
 
 func severalTasks(s *faultRun) []dbq.NewTask {
 	return []dbq.NewTask{{Reference: "a"}, {ID: s.ids[0]}, {Reference: "taken"}, {Reference: "z"}}
-}
-
-// repeatEnqueue repeats an enqueue that may have happened, as the documentation recommends, through an undisturbed
-// client: then each task must be there once.
-func (t *test) repeatEnqueue(what string, direct *dbq.Client, f faultCall, s *faultRun) {
-	q, want := direct.Queue(s.queue), 1
-	var err error
-	if f.name == "Enqueue" {
-		var e *dbq.Error
-		if !errors.As(s.err, &e) || e.Task == uuid.Nil {
-			t.Errorf("%s, %s: the error does not have the id to repeat it with: %v", f.name, what, s.err)
-			return
-		}
-		if _, err = q.Enqueue(t.ctx, dbq.NewTask{ID: e.Task, Payload: []byte("payload")}); errors.Is(err, dbq.ErrDuplicate) {
-			err = nil
-		}
-	} else {
-		want = 4
-		_, err = q.EnqueueMany(t.ctx, severalTasks(s))
-	}
-	if n := t.count(direct, s.queue); err != nil || n != want {
-		t.Errorf("%s, %s: repeated, it made %d tasks with error %v, want %d", f.name, what, n, err, want)
-	}
 }
 
 func didEnqueueMany(in []dbq.Task, s *faultRun) (bool, string) {

@@ -10,6 +10,7 @@ import (
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/conformance/internal/proxy"
 	"github.com/dbq-go/dbq/state"
+	"github.com/google/uuid"
 )
 
 // answerLostThenTakenOver loses the answer to a call that makes its task due at once, and lets another worker take the
@@ -112,6 +113,7 @@ func stalledServer(t *test) {
 		}
 		proxies[i].Close() // what was held has arrived, or never will
 		t.checkCall(what, direct, tr.f, tr.s)
+		t.checkAfter(direct, tr.f, tr.s)
 	}
 }
 
@@ -188,6 +190,29 @@ func serverBackAgain(t *test) {
 	}
 	p.Heal()
 	all("after the server came back", unsureOnce)
+}
+
+// repeatEnqueue repeats an enqueue that may have happened, as the documentation recommends, through an undisturbed
+// client: then each task must be there once.
+func (t *test) repeatEnqueue(what string, direct *dbq.Client, f faultCall, s *faultRun) {
+	q, want := direct.Queue(s.queue), 1
+	var err error
+	if f.name == "Enqueue" {
+		var e *dbq.Error
+		if !errors.As(s.err, &e) || e.Task == uuid.Nil {
+			t.Errorf("%s, %s: the error does not have the id to repeat it with: %v", f.name, what, s.err)
+			return
+		}
+		if _, err = q.Enqueue(t.ctx, dbq.NewTask{ID: e.Task, Payload: []byte("payload")}); errors.Is(err, dbq.ErrDuplicate) {
+			err = nil
+		}
+	} else {
+		want = 4
+		_, err = q.EnqueueMany(t.ctx, severalTasks(s))
+	}
+	if n := t.count(direct, s.queue); err != nil || n != want {
+		t.Errorf("%s, %s: repeated, it made %d tasks with error %v, want %d", f.name, what, n, err, want)
+	}
 }
 
 func poolOfOne(t *test) {

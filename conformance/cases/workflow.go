@@ -49,7 +49,7 @@ func workflowCases() []Case {
 				"whether it is listed or not."},
 		Case{Name: "AnswerLost", Once: true, run: workflowCut,
 			Law: "If the connection is lost at any statement of an end or an enqueue, no task of a workflow is lost, doubled " +
-				"or left waiting."},
+				"or left waiting, and the enqueue adds all tasks or none."},
 	)
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
-	"github.com/dbq-go/dbq/conformance/internal/proxy"
 	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/workflow"
 	"github.com/google/uuid"
@@ -263,66 +262,5 @@ func workflowLocked(t *test) {
 	t.eventually("the task that was locked is due", func() bool {
 		t.must(workflow.Resume(t.ctx, c))
 		return len(t.checkout(q, 1, long)) == 1
-	})
-}
-
-// crash closes a client as soon as the proxy has cut its connection, or its call has returned.
-func crash(p *proxy.Proxy, c *dbq.Client, returned <-chan error) error {
-	for {
-		select {
-		case err := <-returned:
-			c.Close()
-			return err
-		case <-time.After(time.Millisecond):
-			if p.Fired() {
-				c.Close()
-				return <-returned
-			}
-		}
-	}
-}
-
-// workflowCut cuts each request of the end of a task, and of the enqueue of a workflow, in turn.
-func workflowCut(t *test) {
-	p, dsn := t.throughProxy()
-	direct := t.open()
-	for _, answer := range []bool{false, true} {
-		for k := 1; k <= 2*maxRequests; k++ {
-			name := fmt.Sprintf("cut %v %d", answer, k)
-			q := direct.Queue(name)
-			w := t.enqueueSteps(direct, stepsOf(q, []string{"a"}, []string{"b", "a"}))
-			a := t.take(q, long)
-			c := t.oneConnection(dsn)
-			p.Set(proxy.Rule{AtRequest: k, LoseAnswer: answer, StayDown: true})
-			returned := make(chan error)
-			go func() { returned <- c.Queue(name).Complete(t.ctx, a.Lease, nil) }()
-			err := crash(p, c, returned)
-			fired := p.Heal()
-			if err != nil {
-				err = q.Complete(t.ctx, a.Lease, nil)
-				if errors.Is(err, dbq.ErrLeaseLost) && t.get(direct, a.ID).State == dbq.StateCompleted {
-					err = nil // the first call has done it
-				}
-			}
-			t.must(err)
-			var b []dbq.Task
-			t.eventually("what needs the task is due after "+name, func() bool {
-				t.must(workflow.Resume(t.ctx, direct))
-				b = t.checkout(q, 10, long)
-				return len(b) > 0
-			})
-			t.wantIDs("after "+name, b, w.Tasks[1:])
-			t.must(q.Complete(t.ctx, b[0].Lease, nil))
-			if !fired {
-				break
-			}
-		}
-	}
-	t.eventually("no change is left", func() bool {
-		var n int
-		t.must(workflow.Resume(t.ctx, direct))
-		query := "SELECT COUNT(*) FROM " + t.Prefix + "kv WHERE namespace = 'workflow'"
-		t.must(direct.DB().QueryRowContext(t.ctx, query).Scan(&n))
-		return n == 0
 	})
 }
