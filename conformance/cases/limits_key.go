@@ -60,6 +60,30 @@ func limitTurns(t *test) {
 			t.Errorf("%d of the %d tasks of small keys are among the first 20, behind %d others", n, len(few), many)
 		}
 	}
+	for _, many := range []int{50, 600} {
+		_, q := t.limited(admin.QueueLimits{PerKey: true})
+		t.enqueueMany(q, 2*many, func(i int, nt *dbq.NewTask) { nt.Key = []string{"a", "b"}[i%2] })
+		t.enqueueMany(q, 2, func(_ int, nt *dbq.NewTask) { nt.Key = "z" })
+		next := func(n int) (keys string) {
+			t.eventually("the next tasks", func() bool {
+				for _, task := range t.checkout(q, n, long) {
+					keys += task.Key
+				}
+				return keys != ""
+			})
+			return keys
+		}
+		keys := ""
+		for range 6 { // each goes on where the one before has ended
+			keys += next(1)
+		}
+		if keys != "abzabz" {
+			t.Errorf("checkouts of one task each have served the keys %q, want %q", keys, "abzabz")
+		}
+		if keys = next(8); strings.Count(keys, "a") != 4 || strings.Count(keys, "b") != 4 {
+			t.Errorf("a checkout of 8 tasks of two keys has served %q, want 4 of each", keys)
+		}
+	}
 }
 
 func limitHot(t *test) {
