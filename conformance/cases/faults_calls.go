@@ -42,7 +42,8 @@ type faultCall struct {
 	// once says that the call does not repeat what may have happened: when it did not happen, it may say so also when the
 	// server is there.
 	once bool
-	// many says that the call makes many requests: each is cut either on a new connection or on an old one.
+	// many says that the call makes many requests: each is cut either on a new connection or on an old one, and is either
+	// a little late or very late.
 	many bool
 }
 

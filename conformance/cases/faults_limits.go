@@ -88,13 +88,14 @@ func afterLimited(t *test, l admin.QueueLimits, q *dbq.Queue, s *faultRun) {
 		return in
 	}
 	fill := func(when string) (leased []dbq.Task) {
-		want := startable(l, tasks(when))
-		t.eventually(fmt.Sprintf("%s, %d more tasks of %s start (the call answered %v)", when, want, s.queue, s.err),
-			func() bool {
-				want -= len(t.checkout(q, len(limitedKeys), long))
-				return want <= 0
+		var in []dbq.Task
+		t.eventually(fmt.Sprintf("%s, what the limits of %s allow starts (the call answered %v)", when, s.queue, s.err),
+			func() bool { // its last request may still be under way
+				t.checkout(q, len(limitedKeys), long)
+				in = tasks(when)
+				return startable(l, in) == 0
 			})
-		return slices.DeleteFunc(tasks(when), func(task dbq.Task) bool { return task.State != state.Processing })
+		return slices.DeleteFunc(in, func(task dbq.Task) bool { return task.State != state.Processing })
 	}
 	complete := func(leased []dbq.Task) {
 		var ss []dbq.Settlement
