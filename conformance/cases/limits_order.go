@@ -26,6 +26,9 @@ func orderCases() []Case {
 				"idle worker."},
 		Case{Name: "OrderBehindManyTasks", SharedTables: true, run: limitOrderMany,
 			Law: "The order of each key is kept behind more due tasks than a checkout reads, and the keys are served in turn."},
+		Case{Name: "OrderSurvivesCrash", run: orderKilled,
+			Law: "Though processes are killed while they hold tasks, no two tasks of a key are ever held at once in a queue " +
+				"with an order, each starts after those before it have ended, and all are done in the end."},
 	)
 }
 

@@ -2,7 +2,6 @@ package cases
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -47,36 +46,4 @@ func limitWakes(t *test) {
 	task = next("a cancellation in a transaction")
 	t.must(admin.New(c).Operate(t.ctx, admin.Cancel, task.ID))
 	next("a cancellation")
-}
-
-func limitKilled(t *test) {
-	const most, perKey, tasks = 4, 1, 40
-	c := t.open()
-	q := c.Queue("q")
-	t.limit(c, "q", admin.QueueLimits{Leased: most, KeyLeased: perKey})
-	t.enqueueMany(q, tasks, func(i int, nt *dbq.NewTask) { nt.Key, nt.MaxAttempts = fmt.Sprint(i%6), 1000 })
-	leased := func() (n int) {
-		keys := map[string]int{}
-		for _, task := range t.list(c, admin.Filter{Queue: "q", States: []dbq.State{dbq.StateProcessing}}) {
-			n++
-			if keys[task.Key]++; n > most || keys[task.Key] > perKey {
-				t.Fatalf("%d tasks are leased, %d of key %s; the limits are %d and %d", n, keys[task.Key], task.Key, most, perKey)
-			}
-		}
-		return n
-	}
-	for i := range 2 {
-		p := t.start(childSpec{Do: "drain", Name: fmt.Sprint("killed ", i), Queue: "q", Batch: []int{3},
-			Lease: 600 * time.Millisecond, Pause: 150 * time.Millisecond}) // it holds tasks nearly all the time
-		t.eventually("a process has leased tasks", func() bool { return leased() > 0 && len(p.records()) > 0 })
-		p.kill()
-	}
-	t.eventually("the rest is done", func() bool {
-		leased()
-		for _, task := range t.checkout(q, 3, long) {
-			leased()
-			t.must(q.Complete(t.ctx, task.Lease, nil))
-		}
-		return t.idle(t.ctx, c)
-	})
 }
