@@ -43,8 +43,8 @@ func operateCases() []Case {
 		{Name: "RevokeIsRecorded", run: operateRevoked,
 			Law: "A revoked task records who revoked it and why, and its history has the revoked attempt."},
 		{Name: "RevokeEndsTheHandler", run: func(t *test) { operateEnds(t, admin.Revoke, worker.ErrRevoked) },
-			Law: "Revoking a task ends its handler's context with the operator and the reason as the cause: at once in the " +
-				"same process and on engines that notify, otherwise within seconds."},
+			Law: "Revoking a task ends its handler's context with the operator and the reason as the cause: within 50 " +
+				"milliseconds in the same process and on engines that notify, otherwise within seconds."},
 		{Name: "CancelEndsTheHandler", run: func(t *test) { operateEnds(t, admin.Cancel, worker.ErrCancelled) },
 			Law: "Cancelling a task ends its handler's context as revoking it does, with a cause of its own."},
 		{Name: "CancelledIsDistinctFromPoison", run: operateCancelled,

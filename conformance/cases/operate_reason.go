@@ -68,7 +68,8 @@ func operateEnds(t *test, event state.Event, want error) {
 		t.eventually("the worker listens", listening(c))
 	}
 	for name, operator := range operators {
-		most, best, tries := time.Second, time.Hour, 3
+		// The best of several tries, since a busy machine delays some of them. A worker that polls needs longer.
+		most, best, tries := 50*time.Millisecond, time.Hour, 10
 		if name == "another process" && !receivesNotifications(c) {
 			most, tries = 5*time.Second, 1
 		}
@@ -80,8 +81,8 @@ func operateEnds(t *test, event state.Event, want error) {
 			case <-time.After(patience):
 				t.Fatalf("the task is not started")
 			}
-			begin := time.Now()
 			t.must(admin.New(operator).Operate(t.ctx, event, task.ID, admin.By("ops"), admin.Reason("enough")))
+			begin := time.Now()
 			select {
 			case cause := <-ended:
 				if !errors.Is(cause, want) || !errors.Is(cause, dbq.ErrLeaseLost) ||
@@ -91,7 +92,7 @@ func operateEnds(t *test, event state.Event, want error) {
 			case <-time.After(patience):
 				t.Fatalf("%s: the handler's context did not end", name)
 			}
-			if best = min(best, time.Since(begin)); best < 50*time.Millisecond {
+			if best = min(best, time.Since(begin)); best <= most {
 				break
 			}
 		}
