@@ -159,3 +159,10 @@ func (p *Proxy) Sent() int64 {
 	defer p.mu.Unlock()
 	return p.sent
 }
+
+// Requests is how many requests clients have sent since the last Set: their round trips.
+func (p *Proxy) Requests() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.requests
+}

@@ -1,0 +1,168 @@
+package engines
+
+import (
+	"context"
+	"database/sql"
+	"maps"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/conformance/internal/proxy"
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/sqlite"
+)
+
+// plainTrips are the round trips of calls on a queue without limits, of tasks without keys, workflows, unique rules and
+// dead letters. On SQLite they are statements, without those that begin and end transactions. What such tasks do not use
+// must cost them nothing, so a number should only fall.
+var plainTrips = map[string]map[string]int{
+	"sqlite": {"enqueue": 1, "enqueue many": 1, "checkout": 4, "heartbeat": 1, "heartbeat with progress": 1,
+		"complete": 1, "complete many": 1, "retry": 4},
+	"pgx": {"enqueue": 1, "enqueue many": 1, "checkout": 1, "heartbeat": 1, "heartbeat with progress": 1,
+		"complete": 1, "complete many": 1, "retry": 3},
+	"mysql": {"enqueue": 1, "enqueue many": 1, "checkout": 5, "heartbeat": 2, "heartbeat with progress": 2,
+		"complete": 4, "complete many": 4, "retry": 5}, // with those that begin and end transactions
+}
+
+// TestPlainTasksPayNothing counts the round trips of the calls that each task needs.
+func TestPlainTasksPayNothing(t *testing.T) {
+	onEngines(t, func(t *testing.T, target target, dsn string) {
+		want := plainTrips[target.driver]
+		var reset func()
+		var counts func() int
+		if target.file != nil {
+			want = plainTrips["sqlite"]
+			dsn = countedScheme + strings.TrimPrefix(dsn, "sqlite")
+			reset, counts = func() { countedStatements.Store(0) }, func() int { return int(countedStatements.Load()) }
+		} else {
+			u, err := url.Parse(dsn)
+			if err != nil {
+				t.Fatal("the DSN cannot be read") // it may hold a password
+			}
+			p, err := proxy.New(u.Host)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(p.Close)
+			u.Host = p.Addr()
+			dsn = u.String()
+			reset, counts = func() { p.Set(proxy.Rule{}) }, p.Requests
+		}
+		if want == nil {
+			t.Skipf("no round trips were counted with the driver %q", target.driver)
+		}
+		c, err := dbq.Open(t.Context(), dsn, ownTables(t, dsn), dbq.WithMigrate(), dbq.WithoutNotify())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		c.DB().SetMaxOpenConns(1)
+		got := map[string]int{}
+		for range 6 { // the first calls prepare statements, and some look around at times: the least counts
+			for name, n := range plainCalls(t, c.Queue("plain"), reset, counts) {
+				if least, seen := got[name]; !seen || n < least {
+					got[name] = n
+				}
+			}
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("the round trips are %v, want %v: see plainTrips", got, want)
+		}
+	})
+}
+
+// plainCalls makes each call, and returns what it cost.
+func plainCalls(t *testing.T, q *dbq.Queue, reset func(), counts func() int) map[string]int {
+	out := map[string]int{}
+	ctx := t.Context()
+	count := func(name string, call func() error) {
+		reset()
+		if err := call(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		out[name] = counts()
+	}
+	if _, err := q.EnqueueMany(ctx, make([]dbq.NewTask, 5)); err != nil {
+		t.Fatal(err)
+	}
+	count("enqueue", func() error { _, err := q.Enqueue(ctx, dbq.NewTask{Payload: []byte("payload")}); return err })
+	count("enqueue many", func() error { _, err := q.EnqueueMany(ctx, make([]dbq.NewTask, 4)); return err })
+	var tasks []dbq.Task
+	count("checkout", func() (err error) { tasks, err = q.Checkout(ctx, 6, time.Minute); return err })
+	if len(tasks) != 6 {
+		t.Fatalf("%d tasks were leased, want 6", len(tasks))
+	}
+	l := tasks[0].Lease
+	count("heartbeat", func() error { _, err := q.Extend(ctx, l, time.Minute); return err })
+	l.Progress = []byte("half")
+	count("heartbeat with progress", func() (err error) { l, err = q.Extend(ctx, l, time.Minute); return err })
+	count("complete", func() error { return q.Complete(ctx, tasks[1].Lease, []byte("done")) })
+	count("retry", func() error { return q.Settle(ctx, tasks[2].Lease, dbq.RetryIn(time.Hour, context.Canceled)) })
+	count("complete many", func() error {
+		done, err := q.SettleMany(ctx, []dbq.Settlement{
+			{Lease: tasks[3].Lease, Outcome: dbq.Completed(nil)}, {Lease: tasks[4].Lease, Outcome: dbq.Completed(nil)}})
+		for _, d := range done {
+			if err == nil {
+				err = d.Err
+			}
+		}
+		return err
+	})
+	for _, task := range []dbq.Lease{l, tasks[5].Lease} {
+		if err := q.Complete(ctx, task, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rest, err := q.Checkout(ctx, 100, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range rest {
+		if err := q.Complete(ctx, task.Lease, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+// countedScheme is SQLite with a count of the statements, apart from those that begin and end transactions.
+const countedScheme = "counted-sqlite"
+
+var countedStatements atomic.Int64
+
+type countedDialect struct{ sqlite.Dialect }
+
+// NativeConn counts what runs on a connection.
+func (countedDialect) NativeConn(_ *sql.Conn, std dialect.Conn) dialect.Conn { return countedConn{std} }
+
+type countedConn struct{ dialect.Conn }
+
+func (c countedConn) Exec(ctx context.Context, query string, args ...any) (int64, error) {
+	countedStatements.Add(1)
+	return c.Conn.Exec(ctx, query, args...)
+}
+
+func (c countedConn) Query(ctx context.Context, query string, args ...any) (dialect.Rows, error) {
+	countedStatements.Add(1)
+	return c.Conn.Query(ctx, query, args...)
+}
+
+func init() {
+	dialect.Register(dialect.Driver{Schemes: []string{countedScheme}, Dialect: countedDialect{},
+		Open: func(ctx context.Context, dsn string) (dialect.Pool, error) {
+			pool, err := sqlite.Open(ctx, "sqlite"+strings.TrimPrefix(dsn, countedScheme))
+			group := pool.GroupCommit
+			pool.GroupCommit = func(ctx context.Context, w dialect.Writer, query string, args []any) (int64, bool, error) {
+				touched, ok, err := group(ctx, w, query, args)
+				if ok { // otherwise it runs on a connection
+					countedStatements.Add(1)
+				}
+				return touched, ok, err
+			}
+			return pool, err
+		}})
+}
