@@ -3,6 +3,7 @@ package engines
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"maps"
 	"net/url"
 	"strings"
@@ -20,7 +21,7 @@ import (
 // dead letters. On SQLite they are statements, without those that begin and end transactions. What such tasks do not use
 // must cost them nothing, so a number should only fall.
 var plainTrips = map[string]map[string]int{
-	"sqlite": {"enqueue": 1, "enqueue many": 1, "checkout": 4, "heartbeat": 1, "heartbeat with progress": 1,
+	"sqlite": {"enqueue": 1, "enqueue many": 1, "checkout": 5, "heartbeat": 1, "heartbeat with progress": 1,
 		"complete": 1, "complete many": 1, "retry": 4},
 	"pgx": {"enqueue": 1, "enqueue many": 1, "checkout": 1, "heartbeat": 1, "heartbeat with progress": 1,
 		"complete": 1, "complete many": 1, "retry": 3},
@@ -151,10 +152,44 @@ func (c countedConn) Query(ctx context.Context, query string, args ...any) (dial
 	return c.Conn.Query(ctx, query, args...)
 }
 
+// countedReads is a connector of the connections of a pool, whose queries it counts.
+type countedReads struct{ *sql.DB }
+
+func (c countedReads) Driver() driver.Driver { return c.DB.Driver() }
+
+func (c countedReads) Connect(ctx context.Context) (out driver.Conn, err error) {
+	held, err := c.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = held.Raw(func(inner any) error {
+		out = countedReader{inner.(driver.Conn), inner.(driver.QueryerContext), held}
+		return nil
+	})
+	return out, err
+}
+
+type countedReader struct {
+	driver.Conn
+	inner driver.QueryerContext
+	held  *sql.Conn
+}
+
+func (c countedReader) Close() error { return c.held.Close() }
+
+func (c countedReader) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	countedStatements.Add(1)
+	return c.inner.QueryContext(ctx, query, args)
+}
+
 func init() {
 	dialect.Register(dialect.Driver{Schemes: []string{countedScheme}, Dialect: countedDialect{},
 		Open: func(ctx context.Context, dsn string) (dialect.Pool, error) {
 			pool, err := sqlite.Open(ctx, "sqlite"+strings.TrimPrefix(dsn, countedScheme))
+			if err != nil {
+				return pool, err
+			}
+			pool.Read = sql.OpenDB(countedReads{pool.Read})
 			group := pool.GroupCommit
 			pool.GroupCommit = func(ctx context.Context, w dialect.Writer, query string, args []any) (int64, bool, error) {
 				touched, ok, err := group(ctx, w, query, args)
@@ -163,6 +198,6 @@ func init() {
 				}
 				return touched, ok, err
 			}
-			return pool, err
+			return pool, nil
 		}})
 }
