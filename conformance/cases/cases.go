@@ -46,7 +46,7 @@ func groups() [][]Case {
 		deadLetterCases(), workflowCases(), slices.Concat(progressCases(), progressWorkerCases()),
 		fleetCases(), keepingCases(), statisticsCases(),
 		slices.Concat(limitCases(), keyRateCases(), orderCases(), limitLockedCases()),
-		scheduleCases(), auditCases(), roundTripCases(), errorCases(), clockCases(),
+		slices.Concat(scheduleCases(), scheduleLaws()), auditCases(), roundTripCases(), errorCases(), clockCases(),
 		wakeCases(), contentionCases(), faultCases(),
 		slices.Concat(workerCases(), runtimeCases(), logCases(), groupCases(), killerCases()),
 		workerTxCases(), failoverCases(),

@@ -19,7 +19,9 @@ import (
 // A faultRun is one disturbed call, with a queue of its own: all tasks in that queue are the call's.
 type faultRun struct {
 	queue  string
-	tasks  []dbq.Task // taken before, by an undisturbed client
+	test   *test
+	direct *dbq.Client // an undisturbed client, for calls that change more than tasks
+	tasks  []dbq.Task  // taken before, by an undisturbed client
 	before []uuid.UUID
 
 	// What the call answered.
@@ -68,7 +70,7 @@ func (t *test) callDisturbed(direct, disturbed *dbq.Client, f faultCall,
 
 // newFaultRun prepares what a call works on.
 func (t *test) newFaultRun(direct *dbq.Client, f faultCall) *faultRun {
-	s := &faultRun{queue: fmt.Sprintf("fault %d", subjects.Add(1))}
+	s := &faultRun{queue: fmt.Sprintf("fault %d", subjects.Add(1)), test: t, direct: direct}
 	if f.prepare != nil {
 		f.prepare(t, direct.Queue(s.queue), s)
 	}
@@ -108,7 +110,7 @@ func ctxEnded(err error) bool {
 
 // faultCalls returns the calls that change something, each kind at least once.
 func faultCalls() []faultCall {
-	return append([]faultCall{
+	return slices.Concat([]faultCall{
 		// An enqueue whose answer is lost is not repeated: its task may be done and gone. See EnqueuedAndGone.
 		{name: "Enqueue", call: callEnqueue, did: didEnqueue, once: true},
 		{name: "EnqueueMany", prepare: prepareDuplicate, call: callEnqueueMany, did: didEnqueueMany, once: true},
@@ -136,7 +138,7 @@ func faultCalls() []faultCall {
 			call: func(ctx context.Context, q *dbq.Queue, s *faultRun) error {
 				return admin.New(q.Client()).Operate(ctx, admin.Reenqueue, s.tasks[0].ID)
 			}},
-	}, append(limitedCalls(), workflowCalls()...)...)
+	}, scheduleFaults(), limitedCalls(), workflowCalls())
 }
 
 // faultCallNamed returns one of faultCalls.
