@@ -70,6 +70,42 @@ func TestNoOverlapOfAnEndedTask(t *testing.T) {
 	}
 }
 
+// TestScheduleOfAPausedQueue: the schedule fires and its tasks wait, whatever CatchUp is; with NoOverlap one waits.
+func TestScheduleOfAPausedQueue(t *testing.T) {
+	for name, d := range map[string]schedule.Schedule{
+		"each time waits": {CatchUp: schedule.SkipMissed}, "NoOverlap": {NoOverlap: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			a := admin.New(f.db.Client)
+			d.Name, d.Every = "s", time.Hour
+			f.put(d)
+			f.must(a.PauseQueue(t.Context(), "q"))
+			for range 3 {
+				f.after(time.Hour)
+			}
+			want, problem := 3, ""
+			if d.NoOverlap {
+				want, problem = 1, "the task of an earlier time has not ended"
+			}
+			f.wantTasks(want)
+			if i := f.get("s"); i.Problem != problem || i.Paused || i.Next.Before(f.now()) {
+				t.Errorf("the schedule is %+v", i)
+			}
+			for resumed, want := range []int{0, want} {
+				tasks, err := f.db.Queue("q").Checkout(t.Context(), 10, time.Minute)
+				f.must(err)
+				if len(tasks) != want {
+					t.Errorf("%d tasks start, want %d", len(tasks), want)
+				}
+				if resumed == 0 {
+					f.must(a.ResumeQueue(t.Context(), "q"))
+				}
+			}
+		})
+	}
+}
+
 // TestCatchUpKeepsTheOrder: "at once and in their order".
 func TestCatchUpKeepsTheOrder(t *testing.T) {
 	f := newFixture(t)

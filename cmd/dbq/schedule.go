@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,22 +17,7 @@ import (
 
 func newSchedule(a *app) *cobra.Command {
 	return parent("dbq schedule", newSchedulePut(a), newSchedulePreview(a), newScheduleList(a), newScheduleShow(a),
-		newSchedulePause(a),
-		a.scheduleCommand("dbq schedule resume", "resumed %s", (*schedule.Schedules).Resume),
-		newScheduleRun(a),
-		a.scheduleCommand("dbq schedule delete", "deleted %s", (*schedule.Schedules).Delete),
-	)
-}
-
-// scheduleCommand makes a command that runs do on the schedule named by its argument and then prints done.
-func (a *app) scheduleCommand(name, done string,
-	f func(s *schedule.Schedules, ctx context.Context, name string) error) *cobra.Command {
-	return a.onSchedule(name, func(ctx context.Context, c *dbq.Client, name string) error {
-		if err := f(schedule.New(c), ctx, name); err != nil {
-			return err
-		}
-		return a.result(nil, done, name)
-	})
+		newSchedulePause(a), newScheduleResume(a), newScheduleRun(a), newScheduleDelete(a))
 }
 
 // onSchedule makes a command on the schedule named by its argument.
@@ -102,7 +88,14 @@ func newSchedulePut(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.result(scheduleViewOf(i), "%s %s", name, nextText(i))
+		paused, err := pausedQueues(ctx, c)
+		if err != nil {
+			return err
+		}
+		if paused[i.Queue] {
+			a.note("queue %s is paused: the schedule fires, and its tasks wait until `dbq queue resume %[1]s`", i.Queue)
+		}
+		return a.result(scheduleViewOf(i, paused), "%s %s", name, nextText(i))
 	})
 	l = cmd.Flags()
 	l.SortFlags = false
@@ -160,53 +153,26 @@ func (a *app) printTimes(d schedule.Schedule, times []time.Time) error {
 }
 
 func newScheduleList(a *app) *cobra.Command {
-	return a.command("dbq schedule list", noArgs(""), a.withClient(
+	var queue, prefix string
+	cmd := a.command("dbq schedule list", noArgs(""), a.withClient(
 		func(ctx context.Context, c *dbq.Client, _ []string) error {
-			return scheduleListing.watch(ctx, a, c, 0, func() ([]schedule.Info, error) { return schedule.New(c).List(ctx) })
+			all, err := schedule.New(c).List(ctx)
+			if err != nil {
+				return err
+			}
+			paused, err := pausedQueues(ctx, c)
+			if err != nil {
+				return err
+			}
+			all = slices.DeleteFunc(all, func(i schedule.Info) bool {
+				return queue != "" && i.Queue != queue || !strings.HasPrefix(i.Name, prefix)
+			})
+			return scheduleListing(queue+prefix == "", paused).print(ctx, a, c, all)
 		}))
-}
-
-var scheduleListing = listing[schedule.Info]{
-	none: "there are no schedules", columns: []string{"SCHEDULE", "WHEN", "QUEUE", "NEXT", "LAST"}, rightFrom: 5,
-	row: func(i schedule.Info, now time.Time) []string {
-		last := "-"
-		switch {
-		case i.Problem != "":
-			last = i.Problem
-		case !i.Last.IsZero():
-			last = span(now.Sub(i.Last)) + " ago"
-		}
-		return []string{i.Name, whenText(i.Schedule), cmp.Or(i.Queue, "-"), nextText(i), last}
-	},
-	json: func(i schedule.Info) any { return scheduleViewOf(i) },
-}
-
-// whenText returns the times of a schedule as flags.
-func whenText(d schedule.Schedule) string {
-	switch {
-	case d.Every > 0:
-		return "every " + formatDuration(d.Every)
-	case !d.At.IsZero():
-		return "once"
-	case d.Zone != "":
-		return d.Cron + " " + d.Zone
-	}
-	return cmp.Or(d.Cron, "-")
-}
-
-// nextText returns when a schedule fires next, as text.
-func nextText(i schedule.Info) string {
-	switch {
-	case i.Paused:
-		return strings.TrimSuffix("paused by "+i.By+": "+i.Reason, ": ")
-	case i.Next.IsZero():
-		return "never again"
-	}
-	next := i.Next
-	if zone, err := time.LoadLocation(i.Zone); err == nil {
-		next = next.In(zone)
-	}
-	return "fires at " + next.Format(time.RFC3339)
+	cmd.Flags().SortFlags = false
+	a.addQueueFlag(cmd, &queue, "list only the schedules of the queue `NAME`")
+	cmd.Flags().StringVar(&prefix, "name-prefix", "", "list only the schedules whose names begin with `TEXT`")
+	return cmd
 }
 
 func newScheduleShow(a *app) *cobra.Command {
@@ -215,11 +181,15 @@ func newScheduleShow(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		paused, err := pausedQueues(ctx, c)
+		if err != nil {
+			return err
+		}
 		if a.json {
-			return a.printJSON(scheduleViewOf(i))
+			return a.printJSON(scheduleViewOf(i, paused))
 		}
 		for _, line := range [][2]string{
-			{"schedule", i.Name}, {"when", whenText(i.Schedule)}, {"queue", i.Queue}, {"kind", i.Task.Kind},
+			{"schedule", i.Name}, {"when", whenText(i.Schedule)}, {"queue", queueText(i, paused)}, {"kind", i.Task.Kind},
 			{"key", i.Task.Key}, {"payload", string(i.Task.Payload)}, {"owner", i.Owner}, {"problem", i.Problem},
 			{"next", nextText(i)},
 		} {
@@ -255,12 +225,46 @@ func newSchedulePause(a *app) *cobra.Command {
 		if err := schedule.New(c).Pause(ctx, name, schedule.Reason(reason), schedule.By(by)); err != nil {
 			return err
 		}
-		return a.result(nil, "paused %s", name)
+		return a.changedSchedule(ctx, c, name, "paused")
 	})
 	cmd.Flags().StringVar(&reason, "reason", "", "`WHY`, shown to other operators")
 	cmd.Flags().StringVar(&by, "by", operatorName(), "`WHO`, shown to other operators")
 	cmd.Flags().Lookup("by").DefValue = "user@host"
 	return cmd
+}
+
+// changedSchedule prints that a schedule was changed, or with --json the schedule as it is now.
+func (a *app) changedSchedule(ctx context.Context, c *dbq.Client, name, past string) error {
+	if !a.json {
+		return a.say("%s %s", past, name)
+	}
+	i, err := schedule.New(c).Get(ctx, name)
+	if err != nil {
+		return err
+	}
+	paused, err := pausedQueues(ctx, c)
+	if err != nil {
+		return err
+	}
+	return a.printJSON(scheduleViewOf(i, paused))
+}
+
+func newScheduleResume(a *app) *cobra.Command {
+	return a.onSchedule("dbq schedule resume", func(ctx context.Context, c *dbq.Client, name string) error {
+		if err := schedule.New(c).Resume(ctx, name); err != nil {
+			return err
+		}
+		return a.changedSchedule(ctx, c, name, "resumed")
+	})
+}
+
+func newScheduleDelete(a *app) *cobra.Command {
+	return a.onSchedule("dbq schedule delete", func(ctx context.Context, c *dbq.Client, name string) error {
+		if err := schedule.New(c).Delete(ctx, name); err != nil {
+			return err
+		}
+		return a.result(map[string]any{"name": name, "deleted": true}, "deleted %s", name)
+	})
 }
 
 func newScheduleRun(a *app) *cobra.Command {
@@ -271,44 +275,4 @@ func newScheduleRun(a *app) *cobra.Command {
 		}
 		return a.result(map[string]any{"id": id}, "%s", id)
 	})
-}
-
-// scheduleView is a schedule as --json shows it.
-type scheduleView struct {
-	Name      string            `json:"name"`
-	Cron      string            `json:"cron,omitempty"`
-	Zone      string            `json:"zone,omitempty"`
-	Every     float64           `json:"every_seconds,omitempty"`
-	At        time.Time         `json:"at,omitzero"`
-	Queue     string            `json:"queue"`
-	Kind      string            `json:"kind,omitempty"`
-	Key       string            `json:"key,omitempty"`
-	Payload   []byte            `json:"payload_base64,omitempty"`
-	Priority  int               `json:"priority,omitempty"`
-	Attempts  int               `json:"max_attempts,omitempty"`
-	Headers   map[string]string `json:"headers,omitempty"`
-	CatchUp   int               `json:"catch_up"`
-	NoOverlap bool              `json:"no_overlap,omitempty"`
-	Jitter    float64           `json:"jitter_seconds,omitempty"`
-	Owner     string            `json:"owner,omitempty"`
-	Next      time.Time         `json:"next,omitzero"`
-	Last      time.Time         `json:"last,omitzero"`
-	LastTask  string            `json:"last_task,omitempty"`
-	Problem   string            `json:"problem,omitempty"`
-	Paused    bool              `json:"paused"`
-	By        string            `json:"by,omitempty"`
-	Reason    string            `json:"reason,omitempty"`
-}
-
-func scheduleViewOf(i schedule.Info) scheduleView {
-	v := scheduleView{
-		Name: i.Name, Cron: i.Cron, Zone: i.Zone, Every: i.Every.Seconds(), At: i.At, Queue: i.Queue, Kind: i.Task.Kind,
-		Key: i.Task.Key, Payload: i.Task.Payload, Priority: i.Task.Priority, Attempts: i.Task.MaxAttempts,
-		Headers: i.Task.Headers, CatchUp: i.CatchUp, NoOverlap: i.NoOverlap, Jitter: i.Jitter.Seconds(), Owner: i.Owner,
-		Next: i.Next, Last: i.Last, Problem: i.Problem, Paused: i.Paused, By: i.By, Reason: i.Reason,
-	}
-	if !i.Last.IsZero() {
-		v.LastTask = i.LastTask.String()
-	}
-	return v
 }

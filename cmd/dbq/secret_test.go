@@ -10,6 +10,7 @@ import (
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/spf13/cobra"
 )
 
 const secret = "Tr0ub4dor"
@@ -30,13 +31,15 @@ func init() {
 func everyCommand(id string) [][]string {
 	var out [][]string
 	for _, l := range []string{
-		"migrate", "stats", "list", "enqueue -q q --payload x", "queue list", "queue set q --concurrency 3",
-		"queue clean q --keep-completed 1h", "queue pause q",
-		"queue resume q", "schedule put s --every 1h -q q", "schedule list", "schedule show s", "schedule pause s",
+		"migrate", "stats", "stats --over 1h", "list", "enqueue -q q --payload x", "queue list",
+		"queue set q --concurrency 3", "queue clean q --keep-completed 1h", "queue pause q",
+		"queue resume q", "limit q --leased 5 --create", "limit q", "limit q --off", "workflow " + id, "cancel " + id,
+		"cancel --all", "schedule put s --every 1h -q q", "schedule list", "schedule list -q q --name-prefix s",
+		"schedule show s", "schedule pause s",
 		"schedule resume s", "schedule run s", "schedule delete s", "schedule preview --cron @daily", "worker list",
 		"token create t --role viewer", "token list", "token revoke 0123456789abcdef",
 		"audit list", "audit clean --keep 365d --yes",
-		"worker stop nobody", "work -q q --until-empty -- true", "show " + id,
+		"worker stop nobody", "worker pause nobody", "worker resume nobody", "work -q q --until-empty -- true", "show " + id,
 		"wait --timeout 10ms " + id,
 		"reject " + id, "reenqueue " + id, "list --state poison", "revoke --all", "reject --all", "quarantine --all",
 		"restore --all", "reenqueue --all",
@@ -45,6 +48,32 @@ func everyCommand(id string) [][]string {
 		out = append(out, strings.Fields(l), append([]string{"--json"}, strings.Fields(l)...))
 	}
 	return out
+}
+
+// TestEveryCommandIsTried: a command that is added to dbq is added to everyCommand.
+func TestEveryCommandIsTried(t *testing.T) {
+	t.Parallel()
+	elsewhere := map[string]string{ // to where its output is checked
+		"dbq conform": "checks", "dbq demo": "checks", "dbq serve": "serve_test.go", "dbq bridge": "bridge_test.go",
+	}
+	tried := map[string]bool{}
+	root := newRoot(&app{})
+	for _, args := range everyCommand("0198c1f2-7a3b-7c4d-8e5f-0123456789ab") {
+		if cmd, _, err := root.Find(args); err == nil {
+			tried[cmd.CommandPath()] = true
+		}
+	}
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+		path := cmd.CommandPath()
+		if cmd.Runnable() && !cmd.HasSubCommands() && !cmd.Hidden && !tried[path] && elsewhere[path] == "" {
+			t.Errorf("everyCommand lacks %s", path)
+		}
+	}
+	walk(root)
 }
 
 // checks are the commands that make a database of their own behind a DSN, in each of their formats.
