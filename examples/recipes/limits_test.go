@@ -31,21 +31,48 @@ func addEvent(ctx context.Context, c *dbq.Client, customer, kind string) error {
 	return err
 }
 
-func Example_oneAtATimePerCustomer() {
+func Example_rateLimitedAPI() {
 	ctx := context.Background()
 	c := open(ctx)
 	defer c.Close()
 	must(limitAPI(ctx, c))
+	const calls, atOnce, interval = 12, 5, time.Second / 10
+	_, err := c.Queue("partner-api").EnqueueMany(ctx, make([]dbq.NewTask, calls))
+	must(err)
+	begin := time.Now()
+	var mu sync.Mutex
+	var last time.Duration
+	workOn(ctx, c, "partner-api", worker.Func(func(context.Context, dbq.Task) error {
+		mu.Lock()
+		defer mu.Unlock()
+		last = max(last, time.Since(begin))
+		return nil
+	}))
+	const least = (calls - atOnce) * interval
+	fmt.Printf("the last of %d calls began after at least %v: %v\n", calls, least, last >= least)
+	// Output:
+	// the last of 12 calls began after at least 700ms: true
+}
+
+func Example_oneAtATimePerCustomer() {
+	ctx := context.Background()
+	c := open(ctx)
+	defer c.Close()
 	must(serializeCustomers(ctx, c))
+	took := map[string]time.Duration{}
 	for i := range 3 {
-		must(addEvent(ctx, c, "Ann", fmt.Sprint("ann ", i)))
-		must(addEvent(ctx, c, "Bob", fmt.Sprint("bob ", i)))
+		for _, customer := range []string{"Ann", "Bob"} {
+			kind := fmt.Sprint(customer, " ", i)
+			took[kind] = time.Duration(2-i) * 100 * time.Millisecond // at the same time, the first one would end last
+			must(addEvent(ctx, c, customer, kind))
+		}
 	}
 	var mu sync.Mutex
 	done := map[string][]string{}
 	w := worker.Worker{
-		Queue: c.Queue("events"), UntilEmpty: true, // for the example; a service runs until its context ends
+		Queue: c.Queue("events"), Concurrency: len(took), UntilEmpty: true, // for the example
 		Handler: worker.Func(func(_ context.Context, t dbq.Task) error {
+			time.Sleep(took[t.Kind])
 			mu.Lock()
 			defer mu.Unlock()
 			done[t.Key] = append(done[t.Key], t.Kind)
@@ -55,5 +82,5 @@ func Example_oneAtATimePerCustomer() {
 	must(w.Run(ctx))
 	fmt.Println(done["Ann"], done["Bob"])
 	// Output:
-	// [ann 0 ann 1 ann 2] [bob 0 bob 1 bob 2]
+	// [Ann 0 Ann 1 Ann 2] [Bob 0 Bob 1 Bob 2]
 }

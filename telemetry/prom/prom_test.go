@@ -12,6 +12,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/telemetry/prom"
 	"github.com/dbq-go/dbq/worker"
 	"github.com/prometheus/client_golang/prometheus"
@@ -86,6 +87,62 @@ dbq_due_tasks{queue="q"} 1
 dbq_queue_paused{queue="paused"} 1
 dbq_queue_paused{queue="q"} 0
 `), "dbq_outcomes_total", "dbq_settled_total", "dbq_polls_total", "dbq_tasks", "dbq_due_tasks", "dbq_queue_paused")
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCancelledTasksAreCounted: of the tasks in POISON, those that were cancelled are a metric of their own, so that an
+// alert on the others can leave them out.
+func TestCancelledTasksAreCounted(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewPedanticRegistry()
+	m, err := prom.New(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := dbqtest.New(t)
+	if err := m.Watch(db.Client); err != nil {
+		t.Fatal(err)
+	}
+	q := db.Queue("q")
+	added, err := q.EnqueueMany(t.Context(), make([]dbq.NewTask, 5))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Queue("other").Enqueue(t.Context(), dbq.NewTask{}); err != nil {
+		t.Fatal(err)
+	}
+	ops := admin.New(db.Client)
+	for i, event := range []state.Event{admin.Cancel, admin.Cancel, admin.Cancel, admin.Reject} {
+		if err := ops.Operate(t.Context(), event, added[i].ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// One of the cancelled ones runs after all, and what was rejected is POISON without having been cancelled.
+	for i, event := range map[int]state.Event{2: admin.Reenqueue, 3: admin.Quarantine} {
+		if err := ops.Operate(t.Context(), event, added[i].ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err = testutil.GatherAndCompare(registry, strings.NewReader(`
+# HELP dbq_cancelled_tasks Tasks in POISON that were cancelled, counted like dbq_tasks.
+# TYPE dbq_cancelled_tasks gauge
+dbq_cancelled_tasks{queue="other"} 0
+dbq_cancelled_tasks{queue="q"} 2
+# HELP dbq_tasks Tasks by state, counted up to 10000, at most 15 seconds old.
+# TYPE dbq_tasks gauge
+dbq_tasks{queue="other",state="COMPLETED"} 0
+dbq_tasks{queue="other",state="CREATED"} 1
+dbq_tasks{queue="other",state="ERROR"} 0
+dbq_tasks{queue="other",state="POISON"} 0
+dbq_tasks{queue="other",state="PROCESSING"} 0
+dbq_tasks{queue="q",state="COMPLETED"} 0
+dbq_tasks{queue="q",state="CREATED"} 2
+dbq_tasks{queue="q",state="ERROR"} 0
+dbq_tasks{queue="q",state="POISON"} 3
+dbq_tasks{queue="q",state="PROCESSING"} 0
+`), "dbq_cancelled_tasks", "dbq_tasks")
 	if err != nil {
 		t.Error(err)
 	}
