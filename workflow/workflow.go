@@ -175,6 +175,7 @@ func enqueue(ctx context.Context, c *dbq.Client, steps []Step,
 	for queue, d := range due {
 		wakeUp(parts.Wake, queue, d)
 	}
+	w.AwaitLaterIDs()
 	return out, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/internal/errs"
@@ -37,6 +38,20 @@ func (w *NewWorkflow) SetIDs() {
 	}
 	for i := range w.Tasks {
 		w.Tasks[i].ID = workflowTaskID(w.Tasks[i].ID, needed[i])
+	}
+}
+
+// AwaitLaterIDs waits until the next millisecond if a task has a key: an id of version 8 is higher than all of version 7
+// of the same millisecond, and what this client enqueues next must come after it in the order of its key.
+func (w *NewWorkflow) AwaitLaterIDs() {
+	last := time.Time{}
+	for i := range w.Tasks {
+		if at := timeOf(w.Tasks[i].ID); w.Tasks[i].Key != "" && at.After(last) {
+			last = at
+		}
+	}
+	if left := time.Until(last.Add(time.Millisecond)); !last.IsZero() && left > 0 {
+		time.Sleep(min(left, time.Second))
 	}
 }
 
