@@ -219,11 +219,15 @@ func (s *Store) unneeded(ctx context.Context, conn dialect.Conn, ids []uuid.UUID
 }
 
 // leaveWorkflows removes what workflows keep of tasks that are removed. A failed task that is removed is no longer
-// needed: what was cancelled with it can be reenqueued, and runs.
+// needed: what was cancelled with it can be reenqueued, and runs. What is reenqueued meanwhile becomes due here. The
+// rows of the tasks are locked first, as by advance, so that of the two only one counts what they were needed for.
 func (s *Store) leaveWorkflows(ctx context.Context, conn dialect.Conn, removed []uuid.UUID) error {
 	ids := only(removed, InWorkflow)
 	if len(ids) == 0 {
 		return nil
+	}
+	if err := s.lockSteps(ctx, conn, ids); err != nil {
+		return err
 	}
 	open, err := sqlrun.QueryBatchAs[sqlrun.NeedRow](ctx, s.sql, conn, s.sql.Texts.WorkflowNeeds,
 		dialect.Args{"id": dialect.Col[uuid.UUID](ids), "above": uuid.Nil, "met": 0, "limit": math.MaxInt32}, len(ids))
@@ -234,7 +238,11 @@ func (s *Store) leaveWorkflows(ctx context.Context, conn dialect.Conn, removed [
 	for _, n := range open {
 		met[n.Child]++
 	}
-	if _, err := s.countNeeds(ctx, conn, met); err != nil {
+	ready, err := s.countNeeds(ctx, conn, met)
+	if err != nil {
+		return err
+	}
+	if err := (&advance{s: s}).promote(ctx, conn, ready); err != nil {
 		return err
 	}
 	if err := s.execIDs(ctx, conn, s.sql.Texts.DropWorkflowNeeds, ids); err != nil {
