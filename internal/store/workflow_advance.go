@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -17,8 +18,9 @@ const (
 	advanceNeeds = 1000
 	// changesAtOnce is how many records AdvanceWorkflows reads at a time.
 	changesAtOnce = 200
-	// advanceTimeout bounds the wait for tasks that other transactions have locked.
-	advanceTimeout = 5 * time.Second
+	// advanceTimeout bounds the wait for tasks that other transactions have locked, and advanceBriefly that of the first
+	// try.
+	advanceTimeout, advanceBriefly = 5 * time.Second, 250 * time.Millisecond
 )
 
 // lastID is above every id.
@@ -101,25 +103,51 @@ func advanceLarge(ctx context.Context, parent uuid.UUID, write func(*advance) er
 
 // AdvanceWorkflows advances the workflows with changes that are at least age old: those of clients that have crashed,
 // or whose changes a caller's transaction has committed.
+//
+// Changes that cannot be carried out at once, because a transaction has locked one of their tasks, come last, in any
+// order: they delay no others.
 func (s *Store) AdvanceWorkflows(ctx context.Context, age time.Duration, promoted func([]Promoted)) error {
-	for {
-		records, err := s.readKV(ctx, s.sql.Texts.ListKV,
-			dialect.Args{"namespace": workflowNamespace, "limit": changesAtOnce})
+	for limit := changesAtOnce; ; {
+		records, err := s.readKV(ctx, s.sql.Texts.ListKV, dialect.Args{"namespace": workflowNamespace, "limit": limit})
 		done := 0
+		var blocked []WorkflowChange
 		for _, r := range records {
 			if r.Now-r.Updated < age.Microseconds() {
 				continue
 			}
-			one := s.advanceApart(ctx, changeOf(r), promoted)
+			c := changeOf(r)
+			if _, busy := s.advancing.Load(c.Name); busy { // by another call
+				continue
+			}
+			brief, cancel := context.WithTimeout(ctx, advanceBriefly)
+			one := s.Advance(brief, c, promoted)
+			cancel()
+			if one == nil {
+				done++
+			} else if ctx.Err() == nil {
+				blocked = append(blocked, c)
+			}
+		}
+		rand.Shuffle(len(blocked), func(i, k int) { blocked[i], blocked[k] = blocked[k], blocked[i] })
+		for _, c := range blocked {
+			one := s.advanceApart(ctx, c, promoted)
 			switch {
 			case one == nil:
 				done++
 			case !errors.Is(one, context.DeadlineExceeded) || ctx.Err() != nil: // else another client is at it
 				err = errors.Join(err, one)
 			}
+			if errors.Is(one, context.DeadlineExceeded) { // the others have their turn in later searches
+				break
+			}
 		}
-		if done == 0 || len(records) < changesAtOnce || ctx.Err() != nil {
+		switch {
+		case len(records) < limit || ctx.Err() != nil:
 			return err
+		case done == 0 && limit == maxRecords:
+			return err
+		case done == 0: // there may be others behind these
+			limit = maxRecords
 		}
 	}
 }
@@ -127,21 +155,21 @@ func (s *Store) AdvanceWorkflows(ctx context.Context, age time.Duration, promote
 // advanceApart is Advance for a change that may have failed before. If it fails again, as when a transaction has locked
 // one of the tasks, it advances each task by itself.
 func (s *Store) advanceApart(ctx context.Context, c WorkflowChange, promoted func([]Promoted)) error {
-	try := func(c WorkflowChange) error {
-		ctx, cancel := context.WithTimeout(ctx, advanceTimeout)
+	try := func(c WorkflowChange, timeout time.Duration) error {
+		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		return s.Advance(ctx, c, promoted)
 	}
 	if _, busy := s.advancing.Load(c.Name); busy {
 		return context.DeadlineExceeded
 	}
-	err := try(c)
+	err := try(c, advanceTimeout)
 	if err == nil || len(c.Tasks) == 1 || s.sql.Class(err) == dialect.Unavailable {
 		return err
 	}
 	for _, id := range c.Tasks {
 		if ctx.Err() == nil {
-			err = errors.Join(err, try(WorkflowChange{Tasks: []uuid.UUID{id}}))
+			err = errors.Join(err, try(WorkflowChange{Tasks: []uuid.UUID{id}}, advanceBriefly))
 		}
 	}
 	return err
