@@ -141,14 +141,13 @@ func (s *Store) AdvanceWorkflows(ctx context.Context, age time.Duration, promote
 				break
 			}
 		}
+		all := len(records) < limit
 		switch {
-		case len(records) < limit || ctx.Err() != nil:
-			return err
-		case done == 0 && limit == maxRecords:
+		case ctx.Err() != nil, all && len(blocked) == 0, done == 0 && (all || limit == maxRecords):
 			return err
 		case done == 0: // there may be others behind these
 			limit = maxRecords
-		}
+		} // what a brief try of a long chain has left is a change of its own
 	}
 }
 
