@@ -21,6 +21,9 @@ func limitLockedCases() []Case {
 				"row is free."},
 		Case{Name: "ManyLockedTasks", run: limitLockedMany,
 			Law: "More locked tasks than a checkout reads delay no others, whether they are of one key, of many, or of none."},
+		Case{Name: "StoppedCheckoutDelaysNoOther", Once: true, run: limitStalled,
+			Law: "A client that stops at any point of a checkout within limits, with its connection open, delays the other " +
+				"checkouts of the queue by seconds at most."},
 		Case{Name: "LockedTaskDelaysNoWorker", run: limitLockedWorker,
 			Law: "A worker of a queue with limits goes on while another transaction has locked a due task."},
 	)

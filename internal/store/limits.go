@@ -251,6 +251,11 @@ func (s *Store) putKV(
 func (s *Store) lockLimits(ctx context.Context, conn dialect.Conn, queue string, ahead func() error) (
 	r Record, exists, paused bool, err error,
 ) {
+	if text := s.sql.Texts.LimitIdle; text != "" {
+		if _, err := s.sql.ExecLater(ctx, conn, text, nil); err != nil {
+			return r, false, false, err
+		}
+	}
 	locked, err := s.sql.ExecLater(ctx, conn, s.sql.Texts.LockKV,
 		dialect.Args{"namespace": dialect.LimitNamespace, "name": queue})
 	if err != nil {

@@ -1,3 +1,8 @@
+-- LimitIdle
+-- Runs before LockKV, for the transaction. A client that stops while it holds the lock would keep all other checkouts of
+-- the queue waiting, as long as its connection stays open.
+SET LOCAL idle_in_transaction_session_timeout = 10000;
+
 -- DueKeys
 -- Runs in a checkout of a queue with limits per key, while many tasks are due. Index: task_key, one entry for each
 -- key: the first after all entries of the key before.
