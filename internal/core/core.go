@@ -4,6 +4,7 @@ package core
 
 import (
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/dbq-go/dbq/internal/control"
@@ -22,6 +23,9 @@ type Core struct {
 	Wrap func(op, queue string, task uuid.UUID, err error) error
 	// Observe reports a call that began at start to the client's observers.
 	Observe func(op, queue string, tasks int, start time.Time, err error)
+
+	slow     chan struct{} // has the changes of workflows that take long; see bounded
+	slowOnce sync.Once
 }
 
 // root is the root package's value for package access, which knows its methods. This package is below the root and

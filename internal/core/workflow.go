@@ -16,6 +16,8 @@ const (
 	advanceWait = 200 * time.Millisecond
 	// advanceTimeout bounds what goes on. Later, a worker tries again.
 	advanceTimeout = 5 * time.Minute
+	// slowMost is how many of a client's calls at a time may take longer than advanceWait, each up to slowTimeout.
+	slowMost, slowTimeout = 2, time.Minute
 )
 
 // advancePauses are the pauses before each search for a change of a workflow that a caller's transaction has written.
@@ -53,7 +55,12 @@ func (c *Core) FollowUpTx(f store.FollowUp) {
 				if err := store.Sleep(ctx, pause); err != nil {
 					return err
 				}
-				if done, err := c.Store.AdvanceCommitted(ctx, change.Name, c.promoted); done || err != nil {
+				found := false
+				err := c.bounded(ctx, func(ctx context.Context) (err error) {
+					found, err = c.Store.AdvanceCommitted(ctx, change.Name, c.promoted)
+					return err
+				})
+				if found || err != nil {
 					return err
 				}
 			}
@@ -77,7 +84,7 @@ func (c *Core) inTime(f func(ctx context.Context) error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		c.advancing(f)
+		c.advancing(func(ctx context.Context) error { return c.bounded(ctx, f) })
 	}()
 	late := time.NewTimer(advanceWait)
 	defer late.Stop()
@@ -107,4 +114,61 @@ func (c *Core) promoted(tasks []store.Promoted) {
 	for queue, d := range due {
 		c.Wake.Wake(queue, d)
 	}
+}
+
+// bounded calls f, which may wait for rows that another transaction has locked, on a connection of the pool. Only some
+// calls at a time may take longer than advanceWait: more could use up the pool. The others are cut, and repeated when
+// it is their turn.
+func (c *Core) bounded(ctx context.Context, f func(ctx context.Context) error) error {
+	c.slowOnce.Do(func() { c.slow = make(chan struct{}, slowMost) })
+	inSlot, cut, err := c.untilLate(ctx, f)
+	if inSlot {
+		<-c.slow
+	}
+	if !cut {
+		return err
+	}
+	select {
+	case c.slow <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-c.slow }()
+	ctx, cancel := context.WithTimeout(ctx, slowTimeout)
+	defer cancel()
+	return f(ctx)
+}
+
+// untilLate calls f. If that takes longer than advanceWait, it goes on in one of the slots, or is cut if none is free.
+func (c *Core) untilLate(ctx context.Context, f func(ctx context.Context) error) (inSlot, cut bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		late := time.NewTimer(advanceWait)
+		defer late.Stop()
+		select {
+		case <-done:
+			return
+		case <-late.C:
+		}
+		select {
+		case c.slow <- struct{}{}:
+			inSlot = true
+		default:
+			cut = true
+			cancel()
+			return
+		}
+		select {
+		case <-done:
+		case <-time.After(slowTimeout):
+			cancel()
+		}
+	}()
+	err = f(ctx)
+	close(done)
+	<-ended
+	return inSlot, cut && err != nil, err
 }
