@@ -251,7 +251,7 @@ func (s *Store) putKV(
 func (s *Store) lockLimits(ctx context.Context, conn dialect.Conn, queue string, ahead func() error) (
 	r Record, exists, paused bool, err error,
 ) {
-	if text := s.sql.Texts.LimitIdle; text != "" {
+	if text := s.sql.Texts.LimitIdle; text != "" && s.sql.Texts.EndLimitIdle == "" {
 		if _, err := s.sql.ExecLater(ctx, conn, text, nil); err != nil {
 			return r, false, false, err
 		}
