@@ -42,8 +42,6 @@ func workflowCases() []Case {
 			Law: "The delay of a task that needs others counts from the end of the last of them."},
 		Case{Name: "RemovalAndRetention", Once: true, run: workflowRemoved,
 			Law: "A completed task is kept while one that needs it has not ended; when all are removed, nothing is left."},
-		Case{Name: "LockDelaysOneWorkflow", Once: true, run: workflowLocked,
-			Law: "A locked task of a workflow delays neither the settlement of what it needs nor other tasks."},
 		Case{Name: "KilledProcess", Once: true, run: workflowKilled,
 			Law: "If a process is killed between the end of a task and what follows from it, the next worker carries on, " +
 				"whether it is listed or not."},

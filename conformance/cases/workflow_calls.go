@@ -239,28 +239,3 @@ func workflowRemoved(t *test) {
 	}
 	t.wantNoWorkflows(c)
 }
-
-func workflowLocked(t *test) {
-	c := t.open()
-	if c.Info().Server.OneWriter {
-		t.Skipf("no transaction locks rows")
-	}
-	q := c.Queue("q")
-	ss := append(stepsOf(q, []string{"a"}, []string{"x"}, []string{"y", "x"}),
-		workflow.Step{Name: "b", Queue: "q", Needs: []string{"a"}, Task: dbq.NewTask{Reference: "locked"}})
-	w := t.enqueueSteps(c, ss)
-	tasks := t.checkout(q, 10, long)
-	tx := t.lockRows("locked")
-	began := time.Now()
-	t.settleAll(q, []dbq.Settlement{{Lease: tasks[0].Lease, Outcome: dbq.Completed(nil)}})
-	t.settleAll(q, []dbq.Settlement{{Lease: tasks[1].Lease, Outcome: dbq.Completed(nil)}})
-	y := t.takeDue("y", q, 1)[0]
-	if took := time.Since(began); took > 10*time.Second || y.ID != w.Tasks[2] {
-		t.Errorf("got %s after %v, want y at once", show(y), took)
-	}
-	t.must(tx.Rollback())
-	t.eventually("the task that was locked is due", func() bool {
-		t.must(workflow.Resume(t.ctx, c))
-		return len(t.checkout(q, 1, long)) == 1
-	})
-}
