@@ -50,7 +50,8 @@ func recordMutants() []mutant {
 			if table == nil {
 				return text
 			}
-			return text + ";\nCREATE TRIGGER " + table[1] + "_mutant AFTER UPDATE ON " + table[1] + " WHEN new.namespace = 'limit'\n" +
+			return text + ";\nCREATE TRIGGER " + table[1] + "_mutant AFTER UPDATE ON " + table[1] +
+				" WHEN new.namespace = 'limit'\n" +
 				"BEGIN UPDATE " + table[1] + " SET value = " + value + " WHERE namespace = new.namespace AND name = new.name; END"
 		}
 	}
@@ -93,7 +94,8 @@ func turnMutants() []mutant {
 		{name: "more-of-keys-one-each",
 			edit: func(st *dialect.Statements, n dialect.Names) {
 				st.DueOfKeys = dialect.Batch{SQL: "{rows}", Max: 100, Row: n.Filler("{now}", clock)(
-					"SELECT * FROM (SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, length(t.payload) AS payload_size" +
+					"SELECT * FROM (SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, " +
+						"length(t.payload) AS payload_size" +
 						" FROM {task} t WHERE t.queue = :queue AND t.task_key = :task_key AND t.due <= {now} AND :limit > 0" +
 						" ORDER BY t.due, t.id LIMIT 1) x")}
 			},
@@ -104,8 +106,8 @@ func turnMutants() []mutant {
 // dueKeys is the sound statement, but for how it finds the next key.
 func dueKeys(n dialect.Names, order string) string {
 	next := func(after string) string {
-		return "(SELECT t.id FROM {task} t WHERE t.queue = :queue AND t.task_key > " + after + " AND t.due IS NOT NULL " + order +
-			")"
+		return "(SELECT t.id FROM {task} t WHERE t.queue = :queue AND t.task_key > " + after +
+			" AND t.due IS NOT NULL " + order + ")"
 	}
 	return n.Filler("{now}", clock)("WITH RECURSIVE k (id, n) AS (SELECT " + next(":after") + ", 1 UNION ALL SELECT " +
 		next("p.task_key") + ", k.n + 1 FROM k CROSS JOIN {task} p WHERE p.id = k.id AND k.n < :limit)" +

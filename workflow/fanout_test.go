@@ -11,8 +11,8 @@ import (
 	"github.com/dbq-go/dbq/workflow"
 )
 
-// A workflow of 100,000 parts and one callback, which needs all of them: each is handed out once, and the callback after
-// the last of them. No part may cost more than it would in a small workflow, so the time is bounded.
+// A workflow of 100,000 parts and one callback, which needs all of them: each is handed out once, and the callback
+// after the last of them. No part may cost more than it would in a small workflow, so the time is bounded.
 func TestFanOutOfManyWithOneCallback(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes ten seconds: 100,000 tasks are enqueued and completed")
@@ -105,6 +105,6 @@ func TestFanOutOfManyWithOneCallback(t *testing.T) {
 	if read != parts {
 		t.Errorf("the callback reads %d results, want %d", read, parts)
 	}
-	t.Logf("enqueued in %v, all in %v; the first batch of %d took %v, the last %v", enqueued, time.Since(begun), batch, first,
-		last)
+	t.Logf("enqueued in %v, all in %v; the first batch of %d took %v, the last %v", enqueued, time.Since(begun), batch,
+		first, last)
 }

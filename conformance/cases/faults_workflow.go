@@ -16,7 +16,8 @@ import (
 // workflowCalls are the enqueue of a workflow, and an operator's end of a leased task that another one needs.
 func workflowCalls() []faultCall {
 	return []faultCall{
-		{name: "EnqueueWorkflow", call: callEnqueueWorkflow, did: didEnqueueWorkflow, after: afterEnqueueWorkflow, once: true},
+		{name: "EnqueueWorkflow", call: callEnqueueWorkflow, did: didEnqueueWorkflow, after: afterEnqueueWorkflow,
+			once: true},
 		{name: "Cancel", prepare: prepareStep, did: didCancel, after: afterCancel,
 			call: func(ctx context.Context, q *dbq.Queue, s *faultRun) error {
 				return admin.New(q.Client()).Operate(ctx, admin.Cancel, s.tasks[0].ID)
@@ -51,7 +52,8 @@ func didEnqueueWorkflow(in []dbq.Task, s *faultRun) (bool, string) {
 	return len(in) > 0, ""
 }
 
-// afterEnqueueWorkflow makes the enqueue again, which must add the workflow or find all of it there, and runs its steps.
+// afterEnqueueWorkflow makes the enqueue again, which must add the workflow or find all of it there, and runs its
+// steps.
 func afterEnqueueWorkflow(t *test, direct *dbq.Client, s *faultRun) {
 	q := direct.Queue(s.queue)
 	_, err := workflow.Enqueue(t.ctx, direct, fourSteps(q))

@@ -53,7 +53,8 @@ func orderKilled(t *test) {
 	var ps []*process
 	start := func() {
 		ps = append(ps, t.start(childSpec{Do: "persist", Name: fmt.Sprint("killed ", len(ps)), Queue: "q",
-			Batch: []int{keys / 2}, Lease: 500 * time.Millisecond, Pause: 300 * time.Millisecond})) // it nearly always holds some
+			Batch: []int{keys / 2}, Lease: 500 * time.Millisecond,
+			Pause: 300 * time.Millisecond})) // it nearly always holds some
 	}
 	start()
 	for i := range 3 {
@@ -96,8 +97,8 @@ func (t *test) crashes(c *dbq.Client, ids []uuid.UUID) (n int) {
 	return n
 }
 
-// keepsOrder checks by the attempts of completed tasks, by the database's clock, that no two tasks of a key were held at
-// once, and that each began after those before it had ended. ids are in the order in which the tasks were enqueued.
+// keepsOrder checks by the attempts of completed tasks, by the database's clock, that no two tasks of a key were held
+// at once, and that each began after those before it had ended. ids are in the order in which the tasks were enqueued.
 func (t *test) keepsOrder(c *dbq.Client, ids []uuid.UUID, keyOf func(i int) string) {
 	type end struct {
 		at time.Time

@@ -11,8 +11,8 @@ import (
 	"github.com/dbq-go/dbq/conformance/internal/proxy"
 )
 
-// limitStalled lets a client stop before each request of a checkout within limits, with the connection open, as a process
-// does that is stopped, whose machine sleeps or loses its power, or that the network no longer reaches.
+// limitStalled lets a client stop before each request of a checkout within limits, with the connection open, as a
+// process does that is stopped, whose machine sleeps or loses its power, or that the network no longer reaches.
 func limitStalled(t *test) {
 	direct := t.open()
 	t.rowLocks(direct)

@@ -26,8 +26,8 @@ func crash(p *proxy.Proxy, c *dbq.Client, returned <-chan error) error {
 	}
 }
 
-// workflowCut cuts each request of the end of a task, and of the enqueue of a workflow, in turn, and the client does not
-// come back.
+// workflowCut cuts each request of the end of a task, and of the enqueue of a workflow, in turn, and the client does
+// not come back.
 func workflowCut(t *test) {
 	p, dsn := t.throughProxy()
 	direct := t.open()

@@ -31,7 +31,7 @@ func workflowLockedCases() []Case {
 	)
 }
 
-// lockRow locks a row of a task in a table until the transaction ends. It skips the case if the database has one writer.
+// lockRow locks rows of tasks in a table until the transaction ends. It skips the case if the database has one writer.
 func (t *test) lockRow(c *dbq.Client, table, column string, ids ...uuid.UUID) *sql.Tx {
 	t.rowLocks(c)
 	form := "x'%x'" // of a binary column
@@ -113,7 +113,8 @@ func workflowRecovery(t *test) {
 	seconds := t.pairs(c, 14)
 	last := seconds[len(seconds)-1]
 	tx := t.lockRow(c, "task", "id", seconds[:len(seconds)-1]...)
-	for _, task := range t.takeDue("the first tasks", c.Queue("first"), len(seconds)) { // each by a client that ends before it could carry out what follows
+	// Each is completed by a client that ends before it could carry out what follows.
+	for _, task := range t.takeDue("the first tasks", c.Queue("first"), len(seconds)) {
 		caller := t.beginTx(c)
 		ends := t.open()
 		t.must(ends.Queue("first").CompleteTx(t.ctx, caller, task.Lease, nil))
@@ -149,7 +150,8 @@ func workflowPurgeReenqueue(t *test) {
 	t.must(admin.New(t.open()).Operate(t.ctx, admin.Reenqueue, child))
 	t.must(tx.Rollback())
 	t.must(<-purged)
-	t.wantIDs("after the purge", t.takeDue("the task that needed what is purged", c.Queue("second"), 1), []uuid.UUID{child})
+	due := t.takeDue("the task that needed what is purged", c.Queue("second"), 1)
+	t.wantIDs("after the purge", due, []uuid.UUID{child})
 }
 
 func workflowPurgeEnd(t *test) {

@@ -18,8 +18,8 @@ import (
 )
 
 // plainTrips are the round trips of calls on a queue without limits, of tasks without keys, workflows, unique rules and
-// dead letters. On SQLite they are statements, without those that begin and end transactions. What such tasks do not use
-// must cost them nothing, so a number should only fall.
+// dead letters. On SQLite they are statements, without those that begin and end transactions. What such tasks do not
+// use must cost them nothing, so a number should only fall.
 var plainTrips = map[string]map[string]int{
 	"sqlite": {"enqueue": 1, "enqueue many": 1, "checkout": 5, "heartbeat": 1, "heartbeat with progress": 1,
 		"complete": 1, "complete many": 1, "retry": 4},

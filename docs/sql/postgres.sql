@@ -2127,8 +2127,8 @@ SELECT t.queue, count(*) AS tasks
 
 -- ==== LimitIdle ====
 -- Limits, for a checkout's transaction, how long the server waits for a client that has stopped.
--- Runs before LockKV, for the transaction. A client that stops while it holds the lock would keep all other checkouts of
--- the queue waiting, as long as its connection stays open.
+-- Runs before LockKV, for the transaction. A client that stops while it holds the lock would keep all other checkouts
+-- of the queue waiting, as long as its connection stays open.
 SET LOCAL idle_in_transaction_session_timeout = 10000;
 
 -- ==== LockKV ====

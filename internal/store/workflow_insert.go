@@ -41,8 +41,8 @@ func (w *NewWorkflow) SetIDs() {
 	}
 }
 
-// AwaitLaterIDs waits until the next millisecond if a task has a key: an id of version 8 is higher than all of version 7
-// of the same millisecond, and what this client enqueues next must come after it in the order of its key.
+// AwaitLaterIDs waits until the next millisecond if a task has a key: an id of version 8 is higher than all of version
+// 7 of the same millisecond, and what this client enqueues next must come after it in the order of its key.
 func (w *NewWorkflow) AwaitLaterIDs() {
 	last := time.Time{}
 	for i := range w.Tasks {

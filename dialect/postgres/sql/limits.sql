@@ -1,6 +1,6 @@
 -- LimitIdle
--- Runs before LockKV, for the transaction. A client that stops while it holds the lock would keep all other checkouts of
--- the queue waiting, as long as its connection stays open.
+-- Runs before LockKV, for the transaction. A client that stops while it holds the lock would keep all other checkouts
+-- of the queue waiting, as long as its connection stays open.
 SET LOCAL idle_in_transaction_session_timeout = 10000;
 
 -- DueKeys
