@@ -214,7 +214,11 @@ func workflowRemoved(t *test) {
 	q, ops := c.Queue("q"), admin.New(c)
 	w := t.enqueueSteps(c, stepsOf(q, []string{"a"}, []string{"b", "a"}, []string{"c", "b"}))
 	t.must(q.Complete(t.ctx, t.take(q, long).Lease, []byte("kept")))
-	t.wantErr("purge of what a task needs", ops.Operate(t.ctx, admin.Purge, w.Tasks[0]), dbq.ErrWrongState)
+	refused := ops.Operate(t.ctx, admin.Purge, w.Tasks[0])
+	t.wantErr("purge of what a task needs", refused, dbq.ErrWrongState)
+	if !strings.Contains(fmt.Sprint(refused), "cancel that step first") {
+		t.Errorf("the purge of what a step needs is refused without a reason: %v", refused)
+	}
 	t.awaitAge(c, w.Tasks[0], time.Millisecond)
 	clean := func() {
 		_, err := ops.Clean(t.ctx, "q", dbq.Retention{Completed: time.Millisecond, Poison: time.Millisecond})

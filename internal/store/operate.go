@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/dbq-go/dbq/dialect"
@@ -174,6 +175,10 @@ func (s *Store) refusal(ctx context.Context, conn dialect.Conn, t state.Transiti
 	row, exists := rows[id]
 	if !exists {
 		return errs.ErrNotFound
+	}
+	if t.To == state.None && slices.ContainsFunc(t.From, func(f state.Source) bool { return f.State == row.State }) {
+		return fmt.Errorf("%w: a step of its workflow that has not ended needs it; cancel that step first",
+			errs.ErrWrongState)
 	}
 	return fmt.Errorf("%w: it is %v, %s takes %s", errs.ErrWrongState, row.State, t.Event,
 		strings.Join(t.Sources(), " or "))
