@@ -1,7 +1,7 @@
 #!/bin/bash
-# TestRestart of conformance/engines on each target in turn: workers and a producer go on while their server is
-# restarted, killed, and started again. The servers are started and stopped here. As root on Debian, after make engines.
-# Fails when one cannot be started.
+# TestRestart of conformance/engines, and the clients of `dbq serve`, on each target in turn: workers and a producer go
+# on while their server is restarted, killed, and started again. The servers are started and stopped here. As root on
+# Debian, after make engines. Fails when one cannot be started.
 #
 #   restarts.sh [TARGET...]   those of engines/native.sh; by default CI_RESTARTS of targets.sh
 #
@@ -25,7 +25,8 @@ for target in "$@"; do
   native=ci/engines/native.sh
   DBQ_TEST_RESTART_DSN=${line%\'} \
     DBQ_TEST_RESTART="$native restart $target; $native kill $target && $native start $target" \
-    go test -count="${RESTART_RUNS:-1}" -timeout 10m -v -run '^TestRestart$' ./conformance/engines |
+    go test -count="${RESTART_RUNS:-1}" -timeout 10m -v -run '^(TestRestart|TestClientsLoseNothingWhen.*Killed)$' \
+    -p 1 ./conformance/engines ./cmd/dbq |
     { grep -vE '^(=== |PASS)' || true; }
   ci/engines/native.sh stop
   echo "$target: $((SECONDS - begin)) s"

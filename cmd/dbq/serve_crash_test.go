@@ -30,13 +30,23 @@ func ownDatabase(t *testing.T, engine string) (dsn string, cut func()) {
 		return "sqlite:" + filepath.Join(t.TempDir(), "q.db") + "?synchronous=normal", func() {}
 	}
 	variable := "DBQ_TEST_" + strings.ToUpper(engine) + "_DSN"
-	server, err := url.Parse(os.Getenv(variable))
-	if err != nil || server.Host == "" {
+	server := os.Getenv(variable)
+	if server == "" {
 		t.Skipf("%s is not set", variable)
+	}
+	return ownDatabaseOn(t, server)
+}
+
+// ownDatabaseOn is ownDatabase on a server of PostgreSQL, MySQL or MariaDB.
+func ownDatabaseOn(t *testing.T, at string) (dsn string, cut func()) {
+	t.Helper()
+	server, err := url.Parse(at)
+	if err != nil || server.Host == "" {
+		t.Fatalf("the server's DSN has no host: %v", err)
 	}
 	open, listing, kill := mysql.Open, "SELECT id FROM information_schema.processlist WHERE db = ?", "KILL %d"
 	drop := "DROP DATABASE %s"
-	if strings.HasPrefix(engine, "postgres") {
+	if server.Scheme == "postgres" {
 		open, drop = postgres.Open, "DROP DATABASE %s WITH (FORCE)"
 		listing, kill = "SELECT pid FROM pg_stat_activity WHERE datname = $1", "SELECT pg_terminate_backend(%d)"
 	}
