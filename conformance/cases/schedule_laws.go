@@ -40,7 +40,10 @@ func scheduleLaws() []Case {
 				"and next times as they are, and of two owners that declare one name, one gets it."},
 		Case{Name: "FireIsCut", Once: true, run: scheduleFireIsCut,
 			Law: "Whichever request of a fire is lost, or its answer, each time has one task, and the schedule has " +
-				"moved to its next time, by the same process or by another."},
+				"moved to its next time."},
+		Case{Name: "FireOfADeadProcess", Once: true, run: scheduleFireDies,
+			Law: "If the process dies at any request of a fire, another one fires, each time has one task, and the " +
+				"schedule has moved to its next time."},
 	)
 }
 
