@@ -14,15 +14,16 @@ import (
 	"slices"
 )
 
-// Role determines what a principal may do. Each role includes the ones before it: Viewer, Trigger, Operator, Admin.
+// Role determines what a principal may do. Operator includes the three roles before it, and Admin includes Operator.
 type Role string
 
 // The roles.
 const (
-	Viewer   Role = "viewer"   // reads
-	Trigger  Role = "trigger"  // also enqueues tasks, checks them out and settles them
-	Operator Role = "operator" // also changes and removes tasks of others, and configures queues
-	Admin    Role = "admin"    // also manages tokens and reads the audit
+	Viewer    Role = "viewer"    // reads
+	Trigger   Role = "trigger"   // also enqueues tasks, checks them out and settles them
+	Responder Role = "responder" // reads, enqueues, and changes tasks of others; removes, settles and configures nothing
+	Operator  Role = "operator"  // also removes tasks of others, and configures queues
+	Admin     Role = "admin"     // also manages tokens and reads the audit
 )
 
 // Action is a kind of call.
@@ -39,37 +40,36 @@ const (
 	Administer Action = "admin"     // manages tokens, reads the audit
 )
 
-// roles has the roles in order, and leastRole the first of them that may do an action.
+// roles has the roles, and mayDo what each may do. Responder does not include Work: a caller that checks tasks out gets
+// their payloads, and can end and remove them.
 var (
-	roles     = []Role{Viewer, Trigger, Operator, Admin}
-	leastRole = map[Action]Role{
-		Read:       Viewer,
-		Enqueue:    Trigger,
-		Work:       Trigger,
-		Operate:    Operator,
-		Delete:     Operator,
-		Configure:  Operator,
-		Administer: Admin,
+	roles = []Role{Viewer, Trigger, Responder, Operator, Admin}
+	mayDo = map[Role][]Action{
+		Viewer:    {Read},
+		Trigger:   {Read, Enqueue, Work},
+		Responder: {Read, Enqueue, Operate},
+		Operator:  {Read, Enqueue, Work, Operate, Delete, Configure},
+		Admin:     {Read, Enqueue, Work, Operate, Delete, Configure, Administer},
 	}
 )
 
-// Roles returns the roles in order.
+// roleNames lists the roles for messages.
+const roleNames = "viewer, trigger, responder, operator or admin"
+
+// Roles returns the roles, from the one that may do the least.
 func Roles() []Role { return slices.Clone(roles) }
 
 // UnmarshalText reads the name of a role.
 func (r *Role) UnmarshalText(b []byte) error {
 	if !slices.Contains(roles, Role(b)) {
-		return fmt.Errorf("%q is not a role; use viewer, trigger, operator or admin", b)
+		return fmt.Errorf("%q is not a role; use "+roleNames, b)
 	}
 	*r = Role(b)
 	return nil
 }
 
 // may reports whether a role includes an action. An unknown role or action includes nothing.
-func (r Role) may(a Action) bool {
-	least, ok := leastRole[a]
-	return ok && slices.Contains(roles, r) && slices.Index(roles, r) >= slices.Index(roles, least)
-}
+func (r Role) may(a Action) bool { return slices.Contains(mayDo[r], a) }
 
 // Principal is an authenticated caller. The zero value may do nothing.
 type Principal struct {

@@ -15,9 +15,10 @@ func TestRolesMayDoTheirActions(t *testing.T) {
 	t.Parallel()
 	for role, may := range map[auth.Role]string{
 		auth.Viewer: "read", auth.Trigger: "read enqueue work",
-		auth.Operator: "read enqueue work operate delete configure",
-		auth.Admin:    "read enqueue work operate delete configure admin",
-		"":            "", "root": "",
+		auth.Responder: "read enqueue operate",
+		auth.Operator:  "read enqueue work operate delete configure",
+		auth.Admin:     "read enqueue work operate delete configure admin",
+		"":             "", "root": "",
 	} {
 		p := auth.Principal{Role: role}
 		for _, a := range []auth.Action{

@@ -31,7 +31,7 @@ func newTokenCreate(a *app) *cobra.Command {
 		func(ctx context.Context, c *dbq.Client, args []string) error {
 			n.Name = args[0]
 			if n.Role == "" {
-				return usagef("--role is missing: viewer, trigger, operator or admin")
+				return usagef("--role is missing: viewer, trigger, responder, operator or admin")
 			}
 			if n.TTL == dbq.Forever {
 				n.TTL = 0
@@ -47,7 +47,7 @@ func newTokenCreate(a *app) *cobra.Command {
 		}))
 	l := cmd.Flags()
 	l.SortFlags = false
-	l.Func("role", "`ROLE`: viewer, trigger, operator or admin", func(text string) error {
+	l.Func("role", "`ROLE`: viewer, trigger, responder, operator or admin", func(text string) error {
 		return n.Role.UnmarshalText([]byte(text))
 	})
 	var roles []string

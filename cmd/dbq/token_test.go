@@ -28,6 +28,8 @@ func TestTokenVerbs(t *testing.T) {
 		!strings.HasPrefix(got["secret"].(string), "dbq_") {
 		t.Errorf("got %v", got)
 	}
+	u.run("token", "create", "on-call", "--role", "responder").ok()
+	u.run("token", "list").has("on-call", "responder")
 	u.run("token", "create", "x").fails(exitUsage, "--role is missing")
 	u.run("token", "create", "x", "--role", "boss").fails(exitUsage, "not a role")
 	u.run("token", "create", "x", "--role", "viewer", "--ttl", "0").fails(exitUsage, "must be")
