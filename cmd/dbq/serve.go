@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -119,15 +118,12 @@ func (s *server) run(ctx context.Context, cfg serveConfig) error {
 	}
 	scheme := "http"
 	if cfg.TLS.Cert != "" {
-		pair, err := tls.LoadX509KeyPair(cfg.TLS.Cert, cfg.TLS.Key)
+		encrypted, err := listenTLS(listener, cfg.TLS, s.logger)
 		if err != nil {
 			listener.Close()
-			return usagef("cannot use the certificate or its key: %w", err)
+			return err
 		}
-		scheme = "https"
-		listener = tls.NewListener(listener, &tls.Config{
-			Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
-		})
+		scheme, listener = "https", encrypted
 	}
 	pages, err := console.New(console.Config{
 		Databases: s.clients, Authenticator: cfg.Auth.authenticator(s.clients), Logger: s.logger,

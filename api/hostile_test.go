@@ -1,0 +1,209 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/api"
+	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/dialect/sqlite"
+)
+
+// journal keeps what is logged. It is safe for concurrent use.
+type journal struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (j *journal) Write(b []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(b)
+}
+
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.String()
+}
+
+func (j *journal) log(c *api.Config) { c.Logger = slog.New(slog.NewTextHandler(j, nil)) }
+
+// await waits until a text is logged: the line of a request follows its response.
+func (j *journal) await(t *testing.T, text string) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !strings.Contains(j.String(), text); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("the log has no %q: %s", text, j)
+		}
+	}
+}
+
+// heldClient returns a client whose only connection a test can take, so that the database does not answer.
+func heldClient(t *testing.T) (c *dbq.Client, take func() (release func())) {
+	t.Helper()
+	pool, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "held.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pool.Close() })
+	pool.Write.SetMaxOpenConns(1)
+	if c, err = dbq.New(t.Context(), pool.Write, sqlite.Dialect{}, dbq.WithMigrate()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c, func() func() {
+		var conn *sql.Conn
+		if conn, err = pool.Write.Conn(context.WithoutCancel(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		return func() { conn.Close() }
+	}
+}
+
+// TestSlowDatabaseTimesOut sends requests while the database does not answer.
+func TestSlowDatabaseTimesOut(t *testing.T) {
+	t.Parallel()
+	client, take := heldClient(t)
+	s := serve(t, client, func(c *api.Config) { c.Timeout = 200 * time.Millisecond })
+	release := take()
+	for _, r := range [][3]string{
+		{"POST", mail + "/tasks", `{"payload":"planted"}`}, {"GET", "/v1/db/shop/tasks", ""},
+		{"GET", "/v1/db/shop/queues", ""}, {"POST", "/v1/db/shop/operate/cancel", `{"filter":{"queue":"mail"},"limit":1}`},
+		{"PUT", schedules + "/nightly", `{"cron":"@daily","queue":"mail"}`},
+	} {
+		begin := time.Now()
+		if text := s.refused(504, "timeout", r[0], r[1], r[2]); strings.Contains(text, "planted") {
+			t.Errorf("%s %s: the problem has the payload: %s", r[0], r[1], text)
+		}
+		if took := time.Since(begin); took > 5*time.Second {
+			t.Errorf("%s %s took %v", r[0], r[1], took)
+		}
+	}
+	release()
+	s.must(201, "POST", mail+"/tasks", `{}`)
+}
+
+// TestPanicOfAHandlerIsAProblem makes the server panic in the middle of a request.
+func TestPanicOfAHandlerIsAProblem(t *testing.T) {
+	t.Parallel()
+	client := dbqtest.New(t, dbq.WithObserver(func(c dbq.Call) {
+		if c.Queue == "panics" {
+			panic("planted cause")
+		}
+	})).Client
+	var logged journal
+	s := serve(t, client, logged.log)
+	text := s.refused(500, "internal", "POST", "/v1/db/shop/queues/panics/tasks", `{}`, "X-Request-Id", "the-panic")
+	for _, secret := range []string{"planted", "goroutine", ".go", "runtime"} {
+		if strings.Contains(text, secret) {
+			t.Errorf("the problem contains %q: %s", secret, text)
+		}
+	}
+	logged.await(t, "msg=\"api: request\" request=the-panic")
+	for _, want := range []string{"planted cause", "hostile_test.go", "status=500"} {
+		if !strings.Contains(logged.String(), want) {
+			t.Errorf("the log has no %q: %s", want, logged.String())
+		}
+	}
+	s.must(201, "POST", mail+"/tasks", `{}`) // the server goes on
+}
+
+// endless is a body without an end, whose length is not declared. It counts what is read of it.
+type endless struct{ read int }
+
+func (e *endless) Read(b []byte) (int, error) {
+	e.read += len(b)
+	for i := range b {
+		b[i] = ' '
+	}
+	return len(b), nil
+}
+
+// TestChunkedBodyIsBounded sends bodies whose length is not declared: one byte more than is allowed, one as large as is
+// allowed, and one without an end.
+func TestChunkedBodyIsBounded(t *testing.T) {
+	t.Parallel()
+	const most = 1000
+	s := newSite(t, func(c *api.Config) { c.MaxBody = most })
+	post := func(body io.Reader) (int, string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), "POST", s.url+mail+"/tasks", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.ContentLength = -1; r.Body == nil {
+			t.Fatal("the request has no body")
+		}
+		r.Header.Set("Content-Type", "application/json")
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		text, _ := io.ReadAll(answer.Body)
+		var p api.Problem
+		_ = json.Unmarshal(text, &p)
+		return answer.StatusCode, p.Type
+	}
+	if status, _ := post(strings.NewReader("{}" + strings.Repeat(" ", most-2))); status != 201 {
+		t.Errorf("a body of the largest size: %d", status)
+	}
+	for name, body := range map[string]io.Reader{
+		"a byte more": strings.NewReader("{}" + strings.Repeat(" ", most-1)), "no end": &endless{},
+	} {
+		if status, problem := post(body); status != 413 || problem != api.ProblemType+"body-too-large" {
+			t.Errorf("%s: %d %s", name, status, problem)
+		}
+		if e, ok := body.(*endless); ok && e.read > 10<<20 {
+			t.Errorf("%d bytes were sent of a body without an end", e.read)
+		}
+	}
+	if tasks := s.must(200, "GET", "/v1/db/shop/tasks", "")["tasks"].([]any); len(tasks) != 1 {
+		t.Errorf("there are %d tasks, want that of the body that is allowed", len(tasks))
+	}
+}
+
+// TestRequestIDsAreKeptOrMade checks that the header, the problem and the log have the same id of a request.
+func TestRequestIDsAreKeptOrMade(t *testing.T) {
+	t.Parallel()
+	var logged journal
+	s := newSite(t, logged.log)
+	seen := map[string]bool{}
+	for given, kept := range map[string]bool{
+		"order-17": true, "A.b_c:90": true, strings.Repeat("x", 64): true,
+		"": false, strings.Repeat("x", 65): false, "a b": false, "planted\"": false, "é": false,
+	} {
+		r := httptest.NewRequest("GET", "/v1/db/none/tasks", nil)
+		r.Header.Set("X-Request-Id", given)
+		w := httptest.NewRecorder()
+		s.api.ServeHTTP(w, r)
+		id := w.Header().Get("X-Request-Id")
+		if (id == given) != kept || len(id) < 8 || seen[id] {
+			t.Errorf("%q becomes %q", given, id)
+		}
+		seen[id] = true
+		var p api.Problem
+		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || p.RequestID != id {
+			t.Errorf("the problem has the id %q, want %q: %v", p.RequestID, id, err)
+		}
+		if !strings.Contains(logged.String(), "request="+id+" ") {
+			t.Errorf("the log has no %q", id)
+		}
+	}
+	if strings.Contains(logged.String(), "planted") {
+		t.Error("the log has an id that was refused")
+	}
+}

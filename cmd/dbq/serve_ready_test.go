@@ -1,0 +1,107 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"database/sql"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/dialect/sqlite"
+)
+
+// TestReadyWhileEveryDatabaseAnswers takes one of two databases away, and brings it back.
+func TestReadyWhileEveryDatabaseAnswers(t *testing.T) {
+	u := newUser(t)
+	clients := map[string]*dbq.Client{}
+	var pool *sql.DB // of the last one
+	for _, name := range []string{"log", "shop"} {
+		p, err := sqlite.Open(t.Context(), "sqlite:"+u.file(name+".db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		pool = p.Write
+		pool.SetMaxOpenConns(1)
+		c, err := dbq.New(t.Context(), pool, sqlite.Dialect{}, dbq.WithMigrate())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		clients[name] = c
+	}
+	var logged strings.Builder
+	s := &server{clients: clients, logger: slog.New(slog.NewTextHandler(&logged, nil))}
+	ready := func() int {
+		w := httptest.NewRecorder()
+		s.readyz(w, httptest.NewRequest("GET", "/readyz", nil))
+		return w.Code
+	}
+	becomes := func(want int) {
+		t.Helper()
+		got, begin := 0, time.Now()
+		for ; got != want && time.Since(begin) < 4*(readyFor+readyTimeout); time.Sleep(50 * time.Millisecond) {
+			got = ready()
+		}
+		if got != want {
+			t.Errorf("it answers %d, want %d", got, want)
+		}
+	}
+	becomes(http.StatusOK)
+	conn, err := pool.Conn(context.WithoutCancel(t.Context())) // the only one: the database does not answer
+	if err != nil {
+		t.Fatal(err)
+	}
+	becomes(http.StatusServiceUnavailable)
+	if text := logged.String(); !strings.Contains(text, "database=shop") || strings.Contains(text, "database=log") {
+		t.Errorf("the log does not name the database that is away: %s", text)
+	}
+	conn.Close()
+	becomes(http.StatusOK)
+	s.stopping.Store(true)
+	if got := ready(); got != http.StatusServiceUnavailable {
+		t.Errorf("while the server stops it answers %d", got)
+	}
+}
+
+// TestServeDrains stops a server while a checkout waits for tasks, and while the body of another request arrives: both
+// are answered, a new connection is refused, and the task is stored.
+func TestServeDrains(t *testing.T) {
+	u := newUser(t)
+	u.run("migrate", "--dsn", "a.db").ok()
+	s := u.serve("--dsn", "a.db", "--drain", "20s")
+	begin := time.Now()
+	waits := s.slowly(t, "/queues/mail/checkout", `{"wait_seconds": 60}`)
+	waits.send(t, waits.rest)
+	sends := s.slowly(t, "/queues/other/tasks", `{"payload": "kept"}`)
+	sends.send(t, sends.rest[:5])
+	time.Sleep(500 * time.Millisecond) // both are under way
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if status, body := waits.answer(t); status != 200 || !strings.Contains(body, `"tasks":[]`) {
+		t.Errorf("the checkout that waited: %d %s", status, body)
+	}
+	if r, err := http.Get(s.url + "/healthz"); err == nil {
+		r.Body.Close()
+		t.Error("a server that stops accepts a new connection")
+	}
+	sends.send(t, sends.rest[5:])
+	if status, body := sends.answer(t); status != 201 {
+		t.Errorf("the request that was running: %d %s", status, body)
+	}
+	if err := s.cmd.Wait(); err != nil {
+		t.Errorf("the server ended with %v: %s", err, <-s.rest)
+	}
+	if took := time.Since(begin); took > 15*time.Second {
+		t.Errorf("it took %v to stop, although nothing was running any more", took)
+	}
+	u.run("list", "--dsn", "a.db", "--queue", "other").has("CREATED")
+}
