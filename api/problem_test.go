@@ -6,7 +6,9 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -16,34 +18,102 @@ import (
 	"github.com/dbq-go/dbq/auth"
 )
 
-// TestEverySentinelHasAProblem compares the errors of package dbq with the table of problems, and with docs/http.md.
-func TestEverySentinelHasAProblem(t *testing.T) {
+// authProblems are the errors of package auth, which package problem cannot import, with their problems.
+var authProblems = map[string]struct {
+	err     error
+	problem string
+	status  int
+}{
+	"ErrUnauthenticated": {auth.ErrUnauthenticated, "unauthenticated", 401},
+	"ErrTooMany":         {auth.ErrTooMany, "rate-limited", 429},
+	"ErrUnavailable":     {auth.ErrUnavailable, "credentials-unchecked", 503},
+	"ErrCrossOrigin":     {auth.ErrCrossOrigin, "cross-origin", 403},
+}
+
+// refuses authenticates nobody.
+type refuses struct{ error }
+
+func (r refuses) Authenticate(*http.Request) (auth.Principal, error) {
+	return auth.Principal{}, r.error
+}
+
+// TestErrorsOfAuthAreProblems makes an Authenticator return each error of package auth.
+func TestErrorsOfAuthAreProblems(t *testing.T) {
 	t.Parallel()
-	file, err := parser.ParseFile(token.NewFileSet(), "../errors.go", nil, 0)
+	client := openClient(t)
+	for _, c := range authProblems {
+		s := serve(t, client, func(cfg *api.Config) { cfg.Authenticator = refuses{fmt.Errorf("checking: %w", c.err)} })
+		s.refused(c.status, c.problem, "GET", "/v1/databases", "")
+	}
+}
+
+// sentinels returns the exported errors that the files of a package declare.
+func sentinels(t *testing.T, folder string) (out []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.VAR {
+				for _, spec := range g.Specs {
+					for _, name := range spec.(*ast.ValueSpec).Names {
+						if strings.HasPrefix(name.Name, "Err") {
+							out = append(out, name.Name)
+						}
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+// TestEverySentinelHasAProblem compares the errors of the Go API with the table of problems, and with docs/http.md.
+func TestEverySentinelHasAProblem(t *testing.T) {
+	t.Parallel()
 	table, err := os.ReadFile("../internal/problem/problem.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := 0
-	ast.Inspect(file, func(n ast.Node) bool {
-		spec, ok := n.(*ast.ValueSpec)
-		if ok && strings.HasPrefix(spec.Names[0].Name, "Err") {
-			found++
-			if !strings.Contains(string(table), "{dbq."+spec.Names[0].Name+", ") {
-				t.Errorf("dbq.%s has no problem", spec.Names[0].Name)
-			}
-		}
-		return true
-	})
-	if found < 30 {
-		t.Errorf("%d errors found; has errors.go changed?", found)
-	}
 	page, err := os.ReadFile("../docs/http.md")
 	if err != nil {
 		t.Fatal(err)
+	}
+	found := 0
+	for _, pkg := range []struct{ name, folder string }{
+		{"dbq", ".."}, {"schedule", "../schedule"}, {"workflow", "../workflow"}, {"admin", "../admin"}, {"auth", "../auth"},
+	} {
+		for _, name := range sentinels(t, pkg.folder) {
+			found++
+			full, row := pkg.name+"."+name, `\| .([a-z-]+). \| \d+ \|[^|]*`
+			m := regexp.MustCompile(`(?m)^	\{` + regexp.QuoteMeta(full) + `, "([a-z-]+)", `).FindSubmatch(table)
+			problem := ""
+			if m != nil {
+				problem = string(m[1])
+			} else if pkg.name == "auth" {
+				problem = authProblems[name].problem
+			}
+			if problem == "" {
+				t.Errorf("%s has no problem", full)
+				continue
+			}
+			m = regexp.MustCompile(`(?m)^` + row + "\\| `" + regexp.QuoteMeta(full) + "` \\|$").FindSubmatch(page)
+			if m == nil || string(m[1]) != problem {
+				t.Errorf("docs/http.md does not list the problem %s with the error %s", problem, full)
+			}
+		}
+	}
+	if found < 44 {
+		t.Errorf("%d errors were found; where have the others gone?", found)
 	}
 	names := regexp.MustCompile(`(?m)Name: "([a-z-]+)", Status|^	\{(?:dbq|schedule|workflow)\.\w+, "([a-z-]+)", `)
 	for _, m := range names.FindAllStringSubmatch(string(table), -1) {

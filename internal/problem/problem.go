@@ -146,8 +146,14 @@ var sentinels = []Kind{
 		"It was changed or deleted since it was read, or it exists already. Read it again. Nothing was changed.", false},
 	{schedule.ErrDefinition, "schedule", 422, "invalid schedule",
 		"errors has the field. docs/schedules.md describes schedules.", false},
+	// A definition that is refused because it never fires matches ErrDefinition, too, and is that problem.
+	{schedule.ErrNever, "schedule-never", 422, "the schedule never fires", "No day matches its cron expression.", false},
 	{workflow.ErrDefinition, "workflow", 422, "invalid workflow",
 		"Steps have different names, and need each other without a cycle. docs/workflows.md describes workflows.", false},
+	{workflow.ErrNoResult, "no-result", 404, "there is no result",
+		"The step has not completed, has completed without one, or was removed.", false},
+	{dbq.ErrPayload, "payload", 422, "the payload does not fit its kind",
+		"It cannot be encoded or decoded as the kind's type.", false},
 	{dbq.ErrInvalid, "invalid", 422, "invalid input", "Nothing was changed.", false},
 }
 
