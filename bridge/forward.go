@@ -44,7 +44,8 @@ type ForwarderConfig struct {
 	// Receiver. The default is 7 days. Each task costs a row of dbq_unique_key at the far side for this time and a day.
 	Window time.Duration
 	// Rejected is the action for a task that the far side refuses, because its payload is too large, or because the far
-	// queue has another task with its reference. It is Park, the default, or Poison.
+	// queue has another task with its reference, and for one that was forwarded MaxHops times. It is Park, the default,
+	// or Poison.
 	Rejected Action
 	// MaxFailures is after how many failed calls in a row the circuit breaker opens, as for Endpoint. The default is 3.
 	MaxFailures int
@@ -57,8 +58,9 @@ type ForwarderConfig struct {
 // Forwarder moves the tasks of a queue to a queue of another database. Call Worker to get a worker that does this.
 //
 // A task is forwarded when it is due. It keeps its kind, payload, key, reference, priority, headers and limit of
-// attempts. At the far side it has an id of its own, which follows from the near one, and is due at once. The near task
-// is then completed; its result is {"id":"…","duplicate":false} with the far id. It does not wait for the far task.
+// attempts, and has the header HopsHeader in addition. At the far side it has an id of its own, which follows from the
+// near one, and is due at once. The near task is then completed; its result is {"id":"…","duplicate":false} with the
+// far id. It does not wait for the far task.
 //
 // Each task is added to the far queue exactly once, through crashes of either side and lost responses, as long as
 // Window has not passed. While the far side is not available, tasks are released without using an attempt.
@@ -127,6 +129,10 @@ func (f *Forwarder) forward(ctx context.Context, ts []dbq.Task) []dbq.Outcome {
 	var send []dbq.NewTask
 	var of []int // the index in ts of each of send
 	for i := range ts {
+		if hopsOf(&ts[i]) >= MaxHops {
+			out[i] = f.rejected(errLoop)
+			continue
+		}
 		if err := f.remember(worker.ForTask(ctx, ts[i]), &ts[i]); err != nil {
 			out[i] = dbq.Parked(err)
 			continue
@@ -239,7 +245,7 @@ func (f *Forwarder) farTask(t *dbq.Task) dbq.NewTask {
 	id := farID(t)
 	return dbq.NewTask{
 		ID: id, Kind: t.Kind, Payload: t.Payload, Reference: t.Reference, Key: t.Key, Priority: t.Priority,
-		MaxAttempts: t.MaxAttempts, Headers: t.Headers, Unique: farKey(id, f.cfg.Window),
+		MaxAttempts: t.MaxAttempts, Headers: farHeaders(t), Unique: farKey(id, f.cfg.Window),
 	}
 }
 

@@ -127,6 +127,9 @@ func (s *server) queueOf(database, queue string) (*dbq.Queue, error) {
 
 // bridgeWorkers returns the workers of the bridges.
 func (s *server) bridgeWorkers(configs []bridgeConfig) (out []worker.Worker, err error) {
+	if loop := forwardingLoop(configs); loop != "" {
+		return nil, usagef("bridges: they forward in a loop: %s", loop)
+	}
 	for i, c := range configs {
 		w, err := s.bridgeWorker(c)
 		if err != nil {
@@ -152,9 +155,6 @@ func (s *server) bridgeWorker(c bridgeConfig) (w worker.Worker, err error) {
 		far, err := s.queueOf(c.Forward.Database, c.Forward.Queue)
 		if err != nil {
 			return w, fmt.Errorf("forward: %w", err)
-		}
-		if far.Client() == q.Client() && far.Name() == q.Name() {
-			return w, errors.New("it forwards a queue to itself")
 		}
 		to = bridge.ToQueue(far)
 	case c.ForwardURL != nil && c.Forward == nil && c.Webhook == nil:

@@ -161,10 +161,13 @@ func TestServeRefusesInvalidBridges(t *testing.T) {
 	u.write("secret", bridge.NewSecret().Reveal())
 	u.write("wrong", "planted")
 	const to = `{database: s, queue: q, `
+	const back = `{database: s, queue: y, forward: {database: s, queue: q}}]`
 	for config, want := range map[string]string{
-		`bridges: [` + to + `}]`:                                                                  "it needs one of forward",
-		`bridges: [` + to + `forward: {database: x, queue: y}}]`:                                  "no database has",
-		`bridges: [` + to + `forward: {database: s, queue: q}}]`:                                  "to itself",
+		`bridges: [` + to + `}]`:                                 "it needs one of forward",
+		`bridges: [` + to + `forward: {database: x, queue: y}}]`: "no database has",
+		`bridges: [` + to + `forward: {database: s, queue: q}}]`: "in a loop: s/q to s/q",
+		`bridges: [{database: s, queue: x, forward: {database: s, queue: q}}, ` + to +
+			`forward: {database: s, queue: y}}, ` + back: "loop: s/q to s/y to s/q",
 		`bridges: [` + to + `forward: {database: s}}]`:                                            "queue is missing",
 		`bridges: [` + to + `forward: {database: s, queue: y}, webhook: {url: x}}]`:               "it needs one of forward",
 		`bridges: [` + to + `forward: {database: s, queue: y}, planted_: 1}]`:                     "field planted_ not found",

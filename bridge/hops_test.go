@@ -1,0 +1,114 @@
+package bridge_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/bridge"
+	"github.com/dbq-go/dbq/dbqtest"
+)
+
+// TestForwardingLoopsEnd forwards from A to B and back, directly and over HTTP.
+func TestForwardingLoopsEnd(t *testing.T) {
+	t.Parallel()
+	for _, way := range []string{"direct", "HTTP"} {
+		for _, rejected := range []bridge.Action{bridge.Park, bridge.Poison} {
+			a, b := dbqtest.New(t), dbqtest.New(t)
+			there := newForwarder(t, bridge.ForwarderConfig{To: farSides(t, b.Queue("q"))[way], Rejected: rejected})
+			back := newForwarder(t, bridge.ForwarderConfig{To: farSides(t, a.Queue("q"))[way], Rejected: rejected})
+			_, err := a.Queue("q").EnqueueMany(t.Context(), []dbq.NewTask{
+				{Kind: "k"}, {Headers: map[string]string{"h": "v", bridge.HopsHeader: "-9"}},
+			})
+			must(t, err)
+			for range 2 * bridge.MaxHops {
+				a.Run(there.Worker(a.Queue("q")))
+				b.Run(back.Worker(b.Queue("q")))
+			}
+			all := append(a.Tasks("q"), b.Tasks("q")...)
+			ended := 0
+			for _, task := range all {
+				switch {
+				case task.State == dbq.StateCompleted:
+				case !strings.Contains(string(task.Result), "in a loop"):
+					t.Errorf("%s: a task is %v: %s", way, task.State, task.Result)
+				case rejected == bridge.Park && !task.Parked(), rejected == bridge.Poison && task.State != dbq.StatePoison:
+					t.Errorf("%s: with Rejected %s a task is %v", way, rejected, task.State)
+				default:
+					ended++
+				}
+			}
+			if ended != 2 || len(all) != 2*(bridge.MaxHops+1) {
+				t.Errorf("%s: %d tasks, of which %d were refused; want %d and 2", way, len(all), ended, 2*(bridge.MaxHops+1))
+			}
+		}
+	}
+}
+
+// TestRejectedPoison poisons tasks that the far side never accepts, and no other.
+func TestRejectedPoison(t *testing.T) {
+	t.Parallel()
+	for _, way := range []string{"direct", "HTTP"} {
+		near, far := dbqtest.New(t), dbqtest.New(t, dbq.WithMaxPayload(100))
+		_, err := far.Queue("in").Enqueue(t.Context(), dbq.NewTask{Reference: "taken"})
+		must(t, err)
+		_, err = near.Queue("out").EnqueueMany(t.Context(), []dbq.NewTask{
+			{Reference: "large", Payload: make([]byte, 101)}, {Reference: "taken"}, {Reference: "good"},
+		})
+		must(t, err)
+		f := newForwarder(t, bridge.ForwarderConfig{To: farSides(t, far.Queue("in"))[way], Rejected: bridge.Poison})
+		near.Run(f.Worker(near.Queue("out")))
+		for _, task := range near.Tasks("out") {
+			want := dbq.StatePoison
+			if task.Reference == "good" {
+				want = dbq.StateCompleted
+			}
+			if task.State != want || task.Attempt != 1 {
+				t.Errorf("%s: %q is %v after %d attempts: %s", way, task.Reference, task.State, task.Attempt, task.Result)
+			}
+		}
+		far.WantTasks("in", dbq.StateCreated, 2)
+	}
+}
+
+// TestForwarderObeysLimits sets limits of the near queue: how many of its tasks are leased, and at which rate they
+// start.
+func TestForwarderObeysLimits(t *testing.T) {
+	t.Parallel()
+	near, far := dbqtest.New(t), dbqtest.New(t)
+	must(t, admin.New(near.Client).ConfigureLimits(t.Context(), "out", func(l *admin.QueueLimits) {
+		l.Leased = 3
+		l.Rate = admin.Rate{Starts: 5, Per: time.Hour, Burst: 5}
+	}))
+	_, err := near.Queue("out").EnqueueMany(t.Context(), make([]dbq.NewTask, 12))
+	must(t, err)
+	to := &largest{Enqueuer: bridge.ToQueue(far.Queue("in"))}
+	w := newForwarder(t, bridge.ForwarderConfig{To: to}).Worker(near.Queue("out"))
+	near.Run(w)
+	far.WantTasks("in", dbq.StateCreated, 5)
+	near.WantTasks("out", dbq.StateCreated, 7)
+	if to.most > 3 {
+		t.Errorf("%d tasks were forwarded in one call, although only 3 may be leased", to.most)
+	}
+	near.Advance(time.Hour)
+	near.Run(w)
+	far.WantTasks("in", dbq.StateCreated, 10)
+}
+
+// largest keeps the largest number of tasks of a call.
+type largest struct {
+	bridge.Enqueuer
+	mu   sync.Mutex
+	most int
+}
+
+func (l *largest) Enqueue(ctx context.Context, ts []dbq.NewTask) ([]dbq.Enqueued, error) {
+	l.mu.Lock()
+	l.most = max(l.most, len(ts))
+	l.mu.Unlock()
+	return l.Enqueuer.Enqueue(ctx, ts)
+}
