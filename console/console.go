@@ -36,7 +36,8 @@ type Config struct {
 	// letter. The console does not close them.
 	Databases map[string]*dbq.Client
 	// Authenticator finds the user of each request. It is required. If it accepts bearer tokens, users can sign in with
-	// one: the console keeps it in a cookie that no script can read.
+	// one: the console keeps it in a cookie that no script can read. Pages to read accept such a session for up to 10
+	// seconds without asking again; forms always ask.
 	Authenticator auth.Authenticator
 	// Prefix is the path below which the console is served, such as "/dbq". The default is the root.
 	Prefix string
@@ -72,6 +73,7 @@ type Console struct {
 	handler   http.Handler
 	running   chan struct{} // one element for each running request
 	callers   *callers.Limiter
+	sessions  sharedBy[sessionKey, auth.Principal]
 }
 
 // database is one database of a console.
@@ -105,7 +107,8 @@ func New(cfg Config) (*Console, error) {
 	}
 	c := &Console{
 		cfg: cfg, databases: map[string]*database{}, pages: pages(cfg.Prefix),
-		running: make(chan struct{}, cfg.MaxRequests),
+		running:  make(chan struct{}, cfg.MaxRequests),
+		sessions: sharedBy[sessionKey, auth.Principal]{keep: sessionFor, most: sessionFor},
 	}
 	var err error
 	if c.callers, err = callers.New(cfg.CallerRate, cfg.CallerBurst); err != nil {
@@ -117,8 +120,9 @@ func New(cfg Config) (*Console, error) {
 		}
 		c.databases[name] = &database{
 			name: name, client: client, admin: admin.New(client), schedules: schedule.New(client),
-			hours:  shared[map[string]hour]{keep: seriesFor},
-			series: sharedBy[seriesKey, series]{keep: seriesFor},
+			overview: shared[overview]{keepFor: keepOverview},
+			hours:    shared[map[string]hour]{keep: hoursFor},
+			series:   sharedBy[seriesKey, series]{keep: seriesFor},
 		}
 		c.names = append(c.names, name)
 	}

@@ -2,8 +2,12 @@ package console
 
 import (
 	"context"
+	"time"
 
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/store"
 )
 
 // The overview counts tasks of each state up to countAll in all queues, which it divides by the number of queues, but
@@ -12,6 +16,24 @@ const (
 	countAll   = 100_000
 	countLeast = 100
 )
+
+// A reading of the overview is shown to all visitors for overviewEach for each statement that it took: that leaves a
+// part of a statement a second for the plots and for the users who are signed in.
+const overviewEach = 1500 * time.Millisecond
+
+// statements is about how many statements a reading takes: two that do not depend on the number of queues, one for each
+// 200 queues that finds them, and one for each 50 that counts them.
+func (o overview) statements() int { return 4 + len(o.Queues)/200 + max(len(o.Queues)-1, 0)/50 }
+
+// keepOverview returns how long a reading is shown.
+func keepOverview(o overview) time.Duration { return time.Duration(o.statements()) * overviewEach }
+
+// listTogether returns a context in which the settings, limits and pauses of queues, the workers and the schedules are
+// read by one statement.
+func (d *database) listTogether(ctx context.Context) context.Context {
+	return access.Of(d.client).Store.ListTogether(ctx, store.NamespaceSettings, dialect.LimitNamespace,
+		dialect.PauseNamespace, store.NamespaceWorkers, store.NamespaceSchedules)
+}
 
 // stats counts the tasks of each queue. Its cost does not grow with the number of queues as long as countLeast allows.
 func (d *database) stats(ctx context.Context) ([]admin.QueueStats, error) {

@@ -76,8 +76,9 @@ var states = []dbq.State{
 // oldestFine is how long a due task may wait before the overview shows trouble.
 const oldestFine = 5 * time.Minute
 
-// readOverview reads the overview of a database by five calls.
+// readOverview reads the overview of a database.
 func (d *database) readOverview(ctx context.Context) (out overview, err error) {
+	ctx = d.listTogether(ctx)
 	stats, err := d.stats(ctx)
 	if err != nil {
 		return out, err

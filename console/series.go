@@ -19,6 +19,7 @@ const (
 	reportsAfter = 10 * time.Second
 	// seriesFor is how long statistics are shown to other visitors: they change once a minute.
 	seriesFor = 20 * time.Second
+	hoursFor  = 30 * time.Second // those of the overview, which is open all day
 )
 
 // span is a time until now that plots show, in steps.

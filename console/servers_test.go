@@ -49,7 +49,7 @@ func openClient(t *testing.T) *dbq.Client {
 // TestServers runs those tests of the pages on servers that depend on the engine. Each engine without a DSN is skipped.
 func TestServers(t *testing.T) {
 	t.Parallel()
-	for _, engine := range []string{"POSTGRES18", "MARIADB118"} {
+	for _, engine := range []string{"POSTGRES18", "MARIADB118", "MYSQL97"} {
 		t.Run(strings.ToLower(engine), func(t *testing.T) {
 			dsn := os.Getenv("DBQ_TEST_" + engine + "_DSN")
 			if dsn == "" {
@@ -62,6 +62,7 @@ func TestServers(t *testing.T) {
 				"TasksAreFoundByTextsOfErrorsAndPayloads":    TestTasksAreFoundByTextsOfErrorsAndPayloads,
 				"ServerPageShowsTheConformanceReport":        TestServerPageShowsTheConformanceReport,
 				"KeysShowWhoWaitsAndWhy":                     TestKeysShowWhoWaitsAndWhy,
+				"OverviewShowsManyQueues":                    TestOverviewShowsManyQueues,
 				"SearchIsBoundedAndGoesOn":                   TestSearchIsBoundedAndGoesOn,
 				"PoisonedTasksAreGroupedAndRedriven":         TestPoisonedTasksAreGroupedAndRedriven,
 				"ScheduleIsCreatedAndEditedByForm":           TestScheduleIsCreatedAndEditedByForm,

@@ -1,6 +1,8 @@
 package console
 
 import (
+	"context"
+	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"net/http"
@@ -8,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dbq-go/dbq/auth"
 )
@@ -18,12 +21,33 @@ const (
 	flashCookie   = "dbq_message" // what the next page says, once
 )
 
+// sessionFor is how long a session may read pages after its token was revoked. Open pages are refreshed all the time,
+// and each check of a token reads the database. A form always checks the token.
+const sessionFor = 10 * time.Second
+
+// sessionKey is a session, without its token, as one address uses it: an authenticator may refuse others.
+type sessionKey struct {
+	token   [sha256.Size]byte
+	address string
+}
+
+// session returns the principal of a session's token.
+func (c *Console) session(r *http.Request, token string) (auth.Principal, error) {
+	check := func(ctx context.Context) (auth.Principal, error) {
+		return c.cfg.Authenticator.Authenticate(withToken(r.WithContext(ctx), token))
+	}
+	if r.Method != http.MethodGet {
+		return check(r.Context())
+	}
+	return c.sessions.get(r.Context(), sessionKey{sha256.Sum256([]byte(token)), addressOf(r)}, check)
+}
+
 // signedIn returns the authenticator of the pages: the token of the session's cookie or, if there is none or it is no
 // longer valid, the request's own credentials.
 func (c *Console) signedIn() auth.Authenticator {
 	return authenticatorFunc(func(r *http.Request) (auth.Principal, error) {
 		if cookie, err := r.Cookie(sessionCookie); err == nil && r.Header.Get("Authorization") == "" {
-			p, err := c.cfg.Authenticator.Authenticate(withToken(r, cookie.Value))
+			p, err := c.session(r, cookie.Value)
 			if !errors.Is(err, auth.ErrUnauthenticated) {
 				return p, err
 			}

@@ -21,7 +21,9 @@ const sharedKeys = 200
 
 // shared is a result that visitors share.
 type shared[T any] struct {
-	keep time.Duration // at least; the default is sharedFor
+	keep    time.Duration         // at least; the default is sharedFor
+	keepFor func(T) time.Duration // at least, too, if it is not nil
+	most    time.Duration         // at most, if it is not 0, however long a reading takes
 
 	mu     sync.Mutex
 	newest *reading[T] // under way or ended; nil at first and after expire
@@ -78,7 +80,13 @@ func (s *shared[T]) read(visit context.Context, r *reading[T], read func(context
 		if r.err != nil { // it may be over at once, however long the reading has waited
 			keep, load = sharedErrorFor, min(load, sharedFor)
 		}
-		r.until = now.Add(max(keep, load))
+		if r.err == nil && s.keepFor != nil {
+			keep = max(keep, s.keepFor(r.value))
+		}
+		if keep = max(keep, load); s.most > 0 {
+			keep = min(keep, s.most)
+		}
+		r.until = now.Add(keep)
 		close(r.done)
 	}()
 	if r.value, r.err = read(ctx); r.err != nil {
@@ -117,7 +125,7 @@ func (s *shared[T]) expire() {
 
 // sharedBy has a shared result for each of the keys that were used last.
 type sharedBy[K comparable, T any] struct {
-	keep time.Duration // as of shared
+	keep, most time.Duration // as of shared
 
 	mu sync.Mutex
 	by map[K]*keyed[T]
@@ -146,7 +154,7 @@ func (s *sharedBy[K, T]) of(key K) *keyed[T] {
 		if len(s.by) >= sharedKeys {
 			s.forget()
 		}
-		k = &keyed[T]{shared: shared[T]{keep: s.keep}}
+		k = &keyed[T]{shared: shared[T]{keep: s.keep, most: s.most}}
 		s.by[key] = k
 	}
 	k.used = time.Now()

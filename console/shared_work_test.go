@@ -30,6 +30,30 @@ func TestManyQueuesAreCountedLessFar(t *testing.T) {
 	s.shows(s.get(200, "/db/shop/"), ">5,000&#43;<")
 }
 
+// TestOverviewShowsManyQueues has more queues than one statement counts, some of which are paused or have limits, and
+// then one more.
+func TestOverviewShowsManyQueues(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, ann)
+	for i := range 60 {
+		s.enqueue(fmt.Sprintf("q%02d", i), dbq.NewTask{})
+	}
+	s.post(303, "/db/shop/queue/pause", "queue", "q07")
+	w1 := control.Worker{ID: "w1", Queue: "q08"}
+	if _, err := access.Of(s.client).Control.Report(t.Context(), w1, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	page := s.get(200, "/db/shop/")
+	s.shows(page, "Queue q07 is paused", "Queue q09 has due tasks and no worker")
+	s.hides(page, "Queue q08 has due tasks and no worker", "q0x")
+	s.post(303, "/db/shop/enqueue", "queue", "q0x", "payload", "1")
+	page = s.get(200, "/db/shop/")
+	for i := range 60 {
+		s.shows(page, fmt.Sprintf("queue=q%02d", i))
+	}
+	s.shows(page, "queue=q0x")
+}
+
 // TestListReadsNoOverview opens the list of tasks, which suggests the queues of the last overview.
 func TestListReadsNoOverview(t *testing.T) {
 	t.Parallel()

@@ -171,6 +171,7 @@ type Statements struct {
 	Count string `empty:"default"`
 	// CountUpTo does the same for :queue, which it need not return. It counts at most :limit tasks of each state, at a
 	// cost that does not grow with the table; oldest is exact. The cost of the default grows with the tasks of the queue.
+	// The core runs up to 50 of it in one statement, each as a derived table, and so up to 200 of NextQueue.
 	CountUpTo string `args:"queue limit" empty:"default"`
 	// NextQueue returns the first queue after :queue, by name, in which CountUpTo would find tasks.
 	NextQueue string `args:"queue" empty:"default"`

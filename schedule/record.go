@@ -12,7 +12,7 @@ import (
 
 // namespace is the namespace of the schedules' key/value records. A record expires approximately when its schedule
 // fires next, so a search for expired records finds the due schedules. The value has the exact time.
-const namespace = "schedule"
+const namespace = store.NamespaceSchedules
 
 // value is the JSON of a record. Durations are microseconds.
 type value struct {

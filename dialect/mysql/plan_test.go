@@ -49,11 +49,12 @@ var ways = map[string]string{
 	"peek": "PRIMARY", "inserted": "PRIMARY", "payloads": "PRIMARY",
 	"complete uniform": "PRIMARY", "lock uniform": "PRIMARY", "lock free": "PRIMARY",
 	"count up to": "lane", "next queue": "lane", "id behind": "PRIMARY",
+	"count together": "lane", "next together": "lane",
 	"busy": "lane", "due of keys": "key", "heads of keys": "order",
 }
 
 // lockless are statements that only read, without locks.
-var lockless = []string{"inserted", "due", "count up to", "next queue", "id behind"}
+var lockless = []string{"inserted", "due", "count up to", "next queue", "count together", "next together", "id behind"}
 
 // TestEachStatementOfAWorkerReachesItsRowsByTheRightIndex holds the promise of flat cost, whether the optimizer's
 // statistics are from when the table was empty, of tens of thousands of rows, or of a few: then a scan would seem
@@ -106,6 +107,8 @@ func planEach(t *testing.T, s *sqlrun.Session) {
 	plain["held"], plain["find reference"], plain["get"], plain["next"] = st.Held, st.FindReference, st.Get, st.Next
 	plain["exhausted"], plain["count up to"], plain["next queue"] = st.Exhausted, st.CountUpTo, st.NextQueue
 	plain["id behind"], plain["busy"] = st.IDBehind, st.Busy
+	plain["count together"] = sqlrun.TogetherText(st.CountUpTo, 3, "queue")
+	plain["next together"] = sqlrun.TogetherText(st.NextQueue, 3, "queue")
 	batches["due of keys"], batches["heads of keys"] = st.DueOfKeys, st.HeadsOfKeys
 	batches["settle"], batches["remove"], batches["extend"], batches["peek"] = st.Settle, st.Remove, st.Extend, st.Peek
 	batches["lock free"], batches["drop leases"], batches["start"] = st.LockFree, st.DropLeases, st.Start
@@ -118,6 +121,7 @@ func planEach(t *testing.T, s *sqlrun.Session) {
 	one := dialect.Args{
 		"id": batchOf(t, s, 1)["id"].(dialect.Column).At(0), "reference": "r", "queue": "work", "priority": 9,
 		"holder": "busy", "share": int64(100), "after": uuid.Nil, "before": uuid.Max, "offset": 1999, "limit": 10,
+		"queue_0": "work", "queue_1": "later", "queue_2": "work",
 	}
 	maps.Copy(one, searchArgs("work"))
 	for _, name := range slices.Sorted(maps.Keys(plain)) {

@@ -163,6 +163,10 @@ func planCounting(s *sqlrun.Session, e *explainer) {
 		{"count up to", st.CountUpTo, 14 * limit, dialect.Args{"queue": "work", "limit": limit}},
 		{"count newest", st.CountNewest, limit, dialect.Args{"limit": limit}},
 		{"next queue", st.NextQueue, 10, dialect.Args{"queue": "later"}},
+		{"count together", sqlrun.TogetherText(st.CountUpTo, 3, "queue"), 3 * 14 * limit,
+			dialect.Args{"queue_0": "work", "queue_1": "later", "queue_2": "work", "limit": limit}},
+		{"next together", sqlrun.TogetherText(st.NextQueue, 3, "queue"), 30,
+			dialect.Args{"queue_0": "", "queue_1": "later", "queue_2": "work"}},
 		{"id behind", st.IDBehind, window, dialect.Args{"after": uuid.Nil, "before": uuid.Max, "offset": window - 1}},
 	} {
 		e.check(c.name, limit, c.rows, func() error {

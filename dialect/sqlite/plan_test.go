@@ -80,6 +80,8 @@ var wanted = map[string][]string{
 	"count up to":    {"busy", "failed", "ready"},
 	"next queue":     {"busy", "failed", "ready"},
 	"id behind":      {"id"},
+	"count together": {"busy", "failed", "ready"},
+	"next together":  {"busy", "failed", "ready"},
 
 	"complete one":     {"id"},
 	"complete uniform": {"id"},
@@ -97,6 +99,8 @@ func checkPlans(t *testing.T, s *sqlrun.Session) {
 	plain["get"], plain["held"], plain["find reference"], plain["next"] = st.Get, st.Held, st.FindReference, st.Next
 	plain["exhausted"], plain["count up to"], plain["next queue"] = st.Exhausted, st.CountUpTo, st.NextQueue
 	plain["id behind"] = st.IDBehind
+	plain["count together"] = sqlrun.TogetherText(st.CountUpTo, 3, "queue")
+	plain["next together"] = sqlrun.TogetherText(st.NextQueue, 3, "queue")
 	batches["settle"], batches["remove"], batches["extend"], batches["peek"] = st.Settle, st.Remove, st.Extend, st.Peek
 	batches["start"] = st.Start
 	maps.DeleteFunc(batches, func(name string, _ dialect.Batch) bool { return strings.HasPrefix(name, "insert") })
@@ -106,6 +110,7 @@ func checkPlans(t *testing.T, s *sqlrun.Session) {
 		"id": id, "reference": "r", "queue": "work", "priority": 9, "share": int64(100), "was_due": int64(1),
 		"lease": int64(1), "known_started": int64(0), "holder": "plan", "now": int64(1),
 		"after": uuid.Nil, "before": uuid.Max, "offset": 1999, "limit": 10,
+		"queue_0": "work", "queue_1": "work", "queue_2": "none",
 	}
 	const n = 100
 	numbers, times := make(dialect.Col[int64], n), make(dialect.Col[*int64], n)

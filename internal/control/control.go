@@ -18,7 +18,7 @@ const (
 	namespacePause     = dialect.PauseNamespace  // by queue: it hands out no tasks
 	namespaceSettings  = store.NamespaceSettings // by queue
 	namespaceRetention = "retention"             // by queue: what its workers keep unless its settings say otherwise
-	namespaceWorker    = "worker"                // by worker: its last report
+	namespaceWorker    = store.NamespaceWorkers  // by worker: its last report
 	namespaceCommand   = "command"               // by worker: its command
 	namespaceLeader    = "leader"                // by role: the member that leads
 )

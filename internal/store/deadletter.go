@@ -17,6 +17,12 @@ import (
 // NamespaceSettings is the namespace of the key/value records with the settings of queues, by queue.
 const NamespaceSettings = "queue"
 
+// NamespaceWorkers and NamespaceSchedules are those of the registry of workers, by worker, and of schedules, by name.
+const (
+	NamespaceWorkers   = "worker"
+	NamespaceSchedules = "schedule"
+)
+
 // KindPoison is the kind of a notice's task; see dbq.KindPoison.
 const KindPoison = "dbq.poison"
 

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
@@ -39,6 +40,10 @@ func (s *Store) GetKV(ctx context.Context, namespace, name string) (r Record, ex
 
 // ListKV returns up to 10,000 records of a namespace, ordered by name, including expired ones.
 func (s *Store) ListKV(ctx context.Context, namespace string) ([]Record, error) {
+	if l, ok := ctx.Value(listedKey{}).(*listed); ok && l.store == s && slices.Contains(l.namespaces, namespace) {
+		l.read.Do(func() { l.list(ctx) })
+		return l.by[namespace], l.err
+	}
 	return s.readKV(ctx, s.sql.Texts.ListKV, dialect.Args{"namespace": namespace, "limit": maxRecords})
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/dbq-go/dbq/state"
 )
 
-// maxStatsQueues bounds the queues that Stats counts, each with a statement of its own.
+// maxStatsQueues bounds the queues that Stats counts.
 const maxStatsQueues = 10_000
 
 // QueueStats counts the tasks of one queue.
@@ -41,7 +41,7 @@ func (s *Store) Stats(ctx context.Context, only string, limit int) ([]QueueStats
 		if err := c.findQueues(ctx); err != nil {
 			return err
 		}
-		return c.countQueues(ctx, limit, slices.Collect(maps.Keys(c.queues))...)
+		return c.countQueues(ctx, limit, slices.Sorted(maps.Keys(c.queues))...)
 	})
 	if err != nil {
 		return nil, err
@@ -82,17 +82,42 @@ func (c *counter) queue(name string) *QueueStats {
 	return q
 }
 
-// findQueues finds the queues one by one.
+// How many queues one statement counts, and for how many names it finds the next queue. A longer statement takes an
+// engine longer to plan, and SQLite allows 500 parts.
+const countTogether, nextTogether = 50, 200
+
+// findQueues finds the queues. It asks for the next queue after each one that this client found before, together, and
+// then for the next one after each that is new.
 func (c *counter) findQueues(ctx context.Context) error {
-	for after := ""; len(c.queues) < maxStatsQueues; {
-		args := dialect.Args{"queue": after}
-		rows, err := sqlrun.QueryAs[sqlrun.CountRow](ctx, c.s.sql, c.conn, c.s.sql.Texts.NextQueue, args)
-		if err != nil || len(rows) == 0 || rows[0].Queue <= after {
-			return err
-		}
-		after = rows[0].Queue
-		c.queue(after)
+	known, next := []string{""}, map[string]string{}
+	if before := c.s.statsQueues.Load(); before != nil {
+		known = append(known, *before...)
 	}
+	ask := func(after ...string) error {
+		for _, queue := range after {
+			next[queue] = "" // unless a row follows, it is the last one
+		}
+		return together(ctx, c.s, c.conn, c.s.sql.Texts.NextQueue, "queue", after, nextTogether, nil,
+			func(after string, r countPart) {
+				if r.Queue > after && (next[after] == "" || r.Queue < next[after]) {
+					next[after] = r.Queue
+				}
+			})
+	}
+	if err := ask(known...); err != nil {
+		return err
+	}
+	var found []string
+	for queue := next[""]; queue != "" && len(found) < maxStatsQueues; queue = next[queue] {
+		if _, asked := next[queue]; !asked {
+			if err := ask(queue); err != nil {
+				return err
+			}
+		}
+		found = append(found, queue)
+		c.queue(queue)
+	}
+	c.s.statsQueues.Store(&found)
 	return nil
 }
 
@@ -110,10 +135,13 @@ func (c *counter) countQueues(ctx context.Context, limit int, queues ...string) 
 			unsure = st.Newest
 		}
 	}
-	for _, name := range queues {
-		if _, err := c.count(ctx, st.CountUpTo, dialect.Args{"queue": name, "limit": limit}); err != nil {
-			return err
-		}
+	err := together(ctx, c.s, c.conn, st.CountUpTo, "queue", queues, countTogether, dialect.Args{"limit": limit},
+		func(queue string, r countPart) {
+			r.Queue = queue
+			c.add(r.CountRow)
+		})
+	if err != nil {
+		return err
 	}
 	for _, q := range c.queues {
 		q.atLeast(unsure...)
@@ -125,27 +153,29 @@ func (c *counter) countQueues(ctx context.Context, limit int, queues ...string) 
 func (c *counter) count(ctx context.Context, text string, args dialect.Args) (cut bool, err error) {
 	rows, err := sqlrun.QueryAs[sqlrun.CountRow](ctx, c.s.sql, c.conn, text, args)
 	for _, r := range rows {
-		if r.Queue == "" {
-			r.Queue = args["queue"].(string)
-		}
-		q := c.queue(r.Queue)
-		q.Count[r.State] += r.Tasks
-		q.Due += r.Due
-		if r.State == state.Poison {
-			q.Cancelled += r.Cancelled
-		}
-		if r.State == state.Error {
-			q.Parked += r.Parked
-		}
-		if r.Oldest != nil {
-			q.OldestDue = max(q.OldestDue, time.Duration(*r.Oldest)*time.Microsecond)
-		}
-		if r.Cut > 0 {
-			q.atLeast(r.State)
-			cut = true
-		}
+		c.add(r)
+		cut = cut || r.Cut > 0
 	}
 	return cut, err
+}
+
+// add adds a row.
+func (c *counter) add(r sqlrun.CountRow) {
+	q := c.queue(r.Queue)
+	q.Count[r.State] += r.Tasks
+	q.Due += r.Due
+	if r.State == state.Poison {
+		q.Cancelled += r.Cancelled
+	}
+	if r.State == state.Error {
+		q.Parked += r.Parked
+	}
+	if r.Oldest != nil {
+		q.OldestDue = max(q.OldestDue, time.Duration(*r.Oldest)*time.Microsecond)
+	}
+	if r.Cut > 0 {
+		q.atLeast(r.State)
+	}
 }
 
 func (q *QueueStats) atLeast(states ...state.State) {

@@ -47,6 +47,8 @@ type Store struct {
 	expiredSearches expiredSearches
 	checkoutLimits  checkoutLimits
 	sweeps          sweeps
+	// statsQueues are the queues that Stats has found last, in order. Only its cost depends on them.
+	statsQueues atomic.Pointer[[]string]
 	// advancing has the names of the changes of workflows that Advance is carrying out: a large workflow takes a while.
 	advancing sync.Map
 }
