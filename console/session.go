@@ -68,12 +68,15 @@ func withToken(r *http.Request, token string) *http.Request {
 	return r
 }
 
-// refused answers a request that auth.Protect refuses: a page to read leads to the form that signs in.
+// refused answers a request that auth.Protect refuses: a page to read leads to the form that signs in. A page that
+// refreshes itself gets a status instead: the form would replace what it shows.
 func (c *Console) refused(w http.ResponseWriter, r *http.Request, err error) {
 	v := &visit{console: c, w: w, r: r}
 	switch {
 	case errors.Is(err, auth.ErrCrossOrigin):
 		v.showError(errForbidden)
+	case errors.Is(err, auth.ErrUnauthenticated) && r.Header.Get("HX-Request") != "":
+		http.Error(w, "Your session has ended. Sign in again.", http.StatusUnauthorized)
 	case errors.Is(err, auth.ErrUnauthenticated):
 		to := ""
 		if r.Method == http.MethodGet {

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/dbq-go/dbq"
@@ -80,4 +81,28 @@ func TestSessionThatEndedHidesNoOtherCredentials(t *testing.T) {
 	s.shows(s.do(200, "GET", "/db/shop/workers", "", "Cookie", old, "X-User", "bob"), ">bob<")
 	s.do(200, "GET", "/db/shop/workers", "", "Cookie", old, "Authorization", "Bearer "+token)
 	s.do(303, "GET", "/db/shop/workers", "", "Cookie", old, "X-User", "eve")
+}
+
+// TestSessionThatEndsIsAStatusForARefresh revokes the token of a page that refreshes itself.
+func TestSessionThatEndsIsAStatusForARefresh(t *testing.T) {
+	t.Parallel()
+	client := dbqtest.New(t).Client
+	tokens := auth.NewTokens(client)
+	token, info, err := tokens.Create(t.Context(), auth.NewToken{Name: "ann", Role: auth.Operator})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, client, tokens, "/dbq")
+	bearer := []string{"Authorization", "Bearer " + token, "HX-Request", "true"}
+	page := s.do(200, "GET", "/db/shop/queue?queue=mail", "", bearer...)
+	s.shows(page, `href="/dbq/login?to=%2Fdb%2Fshop%2Fqueue%3Fqueue%3Dmail"`, "Your session has ended")
+	if err := tokens.Revoke(t.Context(), info.ID); err != nil {
+		t.Fatal(err)
+	}
+	answer := s.do(401, "GET", "/db/shop/queue?queue=mail", "", bearer...)
+	s.shows(answer, "Your session has ended. Sign in again.")
+	if strings.Contains(answer, "<") {
+		t.Errorf("the answer has a page: %s", answer)
+	}
+	s.do(303, "GET", "/db/shop/queue?queue=mail", "", bearer[:2]...)
 }

@@ -57,7 +57,9 @@ function key(event) {
 // A refresh that fails leaves what the page shows, and says so.
 document.addEventListener("htmx:finally:request", (event) => {
   const response = event.detail.ctx.response;
-  document.getElementById("stale").hidden = Boolean(response && response.raw.ok);
+  const ended = Boolean(response && response.raw.status === 401);
+  document.getElementById("ended").hidden = !ended;
+  document.getElementById("stale").hidden = ended || Boolean(response && response.raw.ok);
 });
 
 start();
