@@ -166,16 +166,17 @@ func (a *API) changeSchedule(ctx context.Context, in *changeSchedule) (*changedS
 		return nil, err
 	}
 	var out changedSchedule
+	noted := []schedule.Option{schedule.By(p.Name), schedule.Reason(in.Body.Reason)}
 	switch in.Change {
 	case "pause":
-		err = d.schedules.Pause(ctx, s.Name, schedule.By(p.Name), schedule.Reason(in.Body.Reason))
+		err = d.schedules.Pause(ctx, s.Name, noted...)
 	case "resume":
-		err = d.schedules.Resume(ctx, s.Name)
+		err = d.schedules.Resume(ctx, s.Name, noted...)
 	case "delete":
-		err = d.schedules.Delete(ctx, s.Name)
+		err = d.schedules.Delete(ctx, s.Name, noted...)
 	case "run":
 		var id uuid.UUID
-		id, err = d.schedules.RunNow(ctx, s.Name)
+		id, err = d.schedules.RunNow(ctx, s.Name, noted...)
 		out.Body.Task = id.String()
 	}
 	if err != nil {

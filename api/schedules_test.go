@@ -261,3 +261,19 @@ func TestTimesOfSchedulesArePreviewed(t *testing.T) {
 	s.refused(422, "invalid-request", "GET", path+"/times?count=101", "")
 	s.refused(404, "not-found", "GET", schedules+"/none/times", "")
 }
+
+// TestReasonsOfChangesOfSchedulesAreKept checks that a caller that may read the audit of one queue finds the changes of
+// its schedules, with their reasons.
+func TestReasonsOfChangesOfSchedulesAreKept(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.must(201, "PUT", schedules+"/nightly", `{"cron":"@daily","queue":"mail"}`)
+	reader := s.as(auth.Principal{Name: "m", Role: auth.Admin, Queues: []string{"mail"}})
+	for _, change := range []string{"pause", "resume", "run", "delete"} {
+		s.must(200, "POST", schedules+"/nightly/"+change, `{"reason":"why `+change+`"}`)
+		got := one(t, reader.must(200, "GET", "/v1/db/shop/audit?queue=mail&action="+change+"%20schedule", ""), "entries")
+		if got["reason"] != "why "+change || got["by"] != "ann" || got["queue"] != "mail" {
+			t.Errorf("%s: the audit has %v", change, got)
+		}
+	}
+}

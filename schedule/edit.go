@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -103,27 +104,40 @@ func (s *Schedules) audited(ctx context.Context, action string, a store.Audit) (
 	return out, nil
 }
 
+// maxEditTries bounds how often edit follows a schedule that other clients move to another queue meanwhile.
+const maxEditTries = 20
+
+// errMoved ends a change of a schedule whose queue is not the one that the audit would name.
+var errMoved = fmt.Errorf("%w: other clients keep changing the schedule's queue; try again", dbq.ErrConflict)
+
 // edit is change for a schedule that must exist.
-func (s *Schedules) edit(ctx context.Context, op, name string, a store.Audit,
-	f func(v *value, now time.Time) error) error {
-	queue := ""
-	a.Subject = name
-	ctx, err := s.audited(ctx, op, a)
-	if err != nil {
-		return s.wrap(op, "", err)
-	}
-	err = s.change(ctx, name, func(old *value, now time.Time) (value, error) {
-		if old == nil {
-			return value{}, notFound(name)
+func (s *Schedules) edit(ctx context.Context, op, name string, p pause, f func(v *value, now time.Time) error) error {
+	defer s.poke()
+	queue, err := "", errMoved
+	for try := 0; try < maxEditTries && errors.Is(err, errMoved); try++ {
+		var v value
+		if _, v, err = s.read(ctx, name); err != nil {
+			break
 		}
-		queue = old.Queue
-		return *old, f(old, now)
-	})
-	s.poke()
+		queue = v.Queue
+		var audited context.Context
+		if audited, err = s.audited(ctx, op, auditOf(p, queue, name)); err != nil {
+			break
+		}
+		err = s.change(audited, name, func(old *value, now time.Time) (value, error) {
+			switch {
+			case old == nil:
+				return value{}, notFound(name)
+			case old.Queue != queue:
+				return value{}, errMoved
+			}
+			return *old, f(old, now)
+		})
+	}
 	return s.wrap(op, queue, err)
 }
 
-// Option adds to a pause what other people should know of it.
+// Option adds to a change what other people should know of it. The audit keeps it.
 type Option func(*pause)
 
 // By names the operator in 1 to dbq.MaxReference characters. The default is that of the context's admin.Origin, or the
@@ -133,8 +147,8 @@ func By(operator string) Option { return func(p *pause) { p.By = operator } }
 // Reason says why, in up to MaxReason characters.
 func Reason(text string) Option { return func(p *pause) { p.Reason = text } }
 
-// Pause stops a schedule until Resume. A second pause replaces the reason and the operator of the first.
-func (s *Schedules) Pause(ctx context.Context, name string, opts ...Option) error {
+// noted returns what options say.
+func (s *Schedules) noted(ctx context.Context, opts []Option) (pause, error) {
 	p := pause{By: cmp.Or(store.OriginOf(ctx).By, s.client.Info().Name)}
 	for _, opt := range opts {
 		opt(&p)
@@ -143,25 +157,35 @@ func (s *Schedules) Pause(ctx context.Context, name string, opts ...Option) erro
 	if err == nil {
 		err = limits.Text(p.Reason, 0, MaxReason, dbq.ErrOption, "reason")
 	}
+	return p, err
+}
+
+// Pause stops a schedule until Resume. A second pause replaces the reason and the operator of the first.
+func (s *Schedules) Pause(ctx context.Context, name string, opts ...Option) error {
+	p, err := s.noted(ctx, opts)
 	if err != nil {
 		return s.wrap("pause schedule", "", err)
 	}
-	return s.edit(ctx, "pause schedule", name, auditOf(p), func(v *value, now time.Time) error {
+	return s.edit(ctx, "pause schedule", name, p, func(v *value, now time.Time) error {
 		p.Since = now
 		v.Pause = &p
 		return nil
 	})
 }
 
-// auditOf returns what the audit keeps of the options of a pause.
-func auditOf(p pause) store.Audit {
-	return store.Audit{Origin: store.Origin{By: p.By}, Reason: p.Reason}
+// auditOf returns what the audit keeps of a change of a schedule.
+func auditOf(p pause, queue, name string) store.Audit {
+	return store.Audit{Origin: store.Origin{By: p.By}, Reason: p.Reason, Queue: queue, Subject: name}
 }
 
 // Resume ends a pause. Times that passed during the pause are skipped. If the schedule is not paused, Resume does
 // nothing.
-func (s *Schedules) Resume(ctx context.Context, name string) error {
-	return s.edit(ctx, "resume schedule", name, store.Audit{}, func(v *value, now time.Time) error {
+func (s *Schedules) Resume(ctx context.Context, name string, opts ...Option) error {
+	p, err := s.noted(ctx, opts)
+	if err != nil {
+		return s.wrap("resume schedule", "", err)
+	}
+	return s.edit(ctx, "resume schedule", name, p, func(v *value, now time.Time) error {
 		if v.Pause == nil {
 			return nil
 		}
@@ -176,17 +200,26 @@ func (s *Schedules) Resume(ctx context.Context, name string) error {
 }
 
 // Delete removes a schedule. The tasks that it enqueued remain.
-func (s *Schedules) Delete(ctx context.Context, name string) error {
-	_, err := s.record(ctx, name)
+func (s *Schedules) Delete(ctx context.Context, name string, opts ...Option) error {
+	p, err := s.noted(ctx, opts)
+	var r store.Record
 	if err == nil {
-		err = s.remove(ctx, name, "")
+		r, err = s.record(ctx, name)
 	}
-	return s.wrap("delete schedule", "", err)
+	queue := ""
+	if err == nil {
+		if v, failed := parse(r); failed == nil { // one that cannot be read can be deleted
+			queue = v.Queue
+		}
+		err = s.remove(ctx, auditOf(p, queue, name))
+	}
+	return s.wrap("delete schedule", queue, err)
 }
 
-// remove removes a schedule's record.
-func (s *Schedules) remove(ctx context.Context, name, queue string) error {
-	ctx, err := s.audited(ctx, "delete schedule", store.Audit{Queue: queue, Subject: name})
+// remove removes the record of the schedule that an entry of the audit names.
+func (s *Schedules) remove(ctx context.Context, a store.Audit) error {
+	name := a.Subject
+	ctx, err := s.audited(ctx, "delete schedule", a)
 	if err == nil {
 		err = s.store.DeleteKV(ctx, namespace, name)
 	}
@@ -298,7 +331,7 @@ func (s *Schedules) deleteUndeclared(ctx context.Context, declared map[string]bo
 	}
 	for _, i := range all {
 		if i.Owner == owner && !declared[i.Name] {
-			if err := s.remove(ctx, i.Name, i.Queue); err != nil {
+			if err := s.remove(ctx, store.Audit{Queue: i.Queue, Subject: i.Name}); err != nil {
 				return s.wrap("reconcile schedules", i.Queue, err)
 			}
 		}

@@ -21,10 +21,14 @@ const (
 // not ended, and returns the task's id. It does not change the schedule's times, but if the schedule has NoOverlap,
 // times are skipped until the task has ended. If the outcome is unknown, RunNow returns dbq.ErrMayHaveHappened, with
 // the task's id in dbq.Error.
-func (s *Schedules) RunNow(ctx context.Context, name string) (id uuid.UUID, err error) {
+func (s *Schedules) RunNow(ctx context.Context, name string, opts ...Option) (id uuid.UUID, err error) {
+	p, err := s.noted(ctx, opts)
+	if err != nil {
+		return uuid.Nil, s.wrap("run schedule", "", err)
+	}
 	defer s.poke() // the record has changed while this process's own Run may have been firing it
 	for range maxRunTries {
-		id, err = s.runNow(ctx, name)
+		id, err = s.runNow(ctx, name, p)
 		if !errors.Is(err, store.ErrKVChanged) {
 			return id, err
 		}
@@ -34,7 +38,7 @@ func (s *Schedules) RunNow(ctx context.Context, name string) (id uuid.UUID, err 
 }
 
 // runNow is RunNow. If another client changes the schedule meanwhile, it does nothing and returns store.ErrKVChanged.
-func (s *Schedules) runNow(ctx context.Context, name string) (uuid.UUID, error) {
+func (s *Schedules) runNow(ctx context.Context, name string, p pause) (uuid.UUID, error) {
 	failed := func(err error) (uuid.UUID, error) { return uuid.Nil, s.wrap("run schedule", "", err) }
 	r, v, err := s.read(ctx, name)
 	if err != nil {
@@ -49,7 +53,7 @@ func (s *Schedules) runNow(ctx context.Context, name string) (uuid.UUID, error) 
 	v.Runs = v.Runs[max(0, len(v.Runs)-maxRuns+1):]
 	t := d.taskFor(nowOf(r))
 	t.Reference, t.Delay = "", d.Task.Delay // it is not one of the schedule's times
-	if ctx, err = s.audited(ctx, "run schedule", store.Audit{Queue: d.Queue, Subject: name}); err != nil {
+	if ctx, err = s.audited(ctx, "run schedule", auditOf(p, d.Queue, name)); err != nil {
 		return failed(err)
 	}
 	ctx = store.WithKVSwap(ctx, store.KVSwap{Old: r, Value: func(task uuid.UUID) (string, time.Duration, error) {

@@ -26,7 +26,7 @@ import (
 // Limits of a Schedule. The Schedule with its Task, as JSON with the payload in base64, must fit in 3,000 bytes.
 const (
 	MaxName    = 100         // characters in a schedule's name
-	MaxReason  = 200         // characters in the reason of a pause
+	MaxReason  = 200         // characters in the reason of a change
 	MinEvery   = time.Second // of Every
 	MaxCatchUp = 1000        // of CatchUp
 	MaxJitter  = 24 * time.Hour

@@ -46,6 +46,21 @@ func TestAuditList(t *testing.T) {
 	u.run("audit", "list", "mail").fails(exitUsage)
 }
 
+// TestAuditHasReasonsOfSchedules gives a reason for each change of a schedule.
+func TestAuditHasReasonsOfSchedules(t *testing.T) {
+	u := newUser(t)
+	u.run("migrate").ok()
+	u.run("schedule", "put", "nightly", "--cron", "@daily", "--queue", "mail").ok()
+	for _, verb := range []string{"pause", "resume", "run", "delete"} {
+		u.run("schedule", verb, "nightly", "--reason", "why "+verb, "--by", "ann").ok()
+		o := u.run("audit", "list", "--json", "--queue", "mail", "--action", verb+" schedule")
+		o.ok()
+		if got := o.one(); got["reason"] != "why "+verb || got["by"] != "ann" {
+			t.Errorf("%s: the audit has %v", verb, got)
+		}
+	}
+}
+
 func TestAuditClean(t *testing.T) {
 	u := newUser(t)
 	u.run("migrate").ok()

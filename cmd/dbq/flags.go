@@ -154,7 +154,8 @@ func (f *filterFlags) add(a *app, cmd *cobra.Command, states []state.State) {
 	l.StringVar(&f.Key, "key", "", "only tasks with this `KEY`")
 	durationVar(l, &f.InStateFor, "in-state-for", 0,
 		"only tasks that have been in their state for at least this `TIME`, such as 36h or 7d")
-	durationVar(l, &f.EnteredWithin, "entered-within", 0, "only tasks that came into their state at most this `TIME` ago")
+	durationVar(l, &f.EnteredWithin, "entered-within", 0, "only tasks that came into their state at most this `TIME` ago").
+		within(time.Millisecond, 0) // 0 would select all tasks
 }
 
 // narrows reports whether any flag restricts the tasks.

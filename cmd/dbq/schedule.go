@@ -219,18 +219,27 @@ func newScheduleShow(a *app) *cobra.Command {
 	})
 }
 
-func newSchedulePause(a *app) *cobra.Command {
+// onNotedSchedule is onSchedule for a change with the flags --reason and --by.
+func (a *app) onNotedSchedule(use string,
+	change func(ctx context.Context, c *dbq.Client, name string, noted ...schedule.Option) error) *cobra.Command {
 	var reason, by string
-	cmd := a.onSchedule("dbq schedule pause", func(ctx context.Context, c *dbq.Client, name string) error {
-		if err := schedule.New(c).Pause(ctx, name, schedule.Reason(reason), schedule.By(by)); err != nil {
-			return err
-		}
-		return a.changedSchedule(ctx, c, name, "paused")
+	cmd := a.onSchedule(use, func(ctx context.Context, c *dbq.Client, name string) error {
+		return change(ctx, c, name, schedule.Reason(reason), schedule.By(by))
 	})
 	cmd.Flags().StringVar(&reason, "reason", "", "`WHY`, shown to other operators")
 	cmd.Flags().StringVar(&by, "by", operatorName(), "`WHO`, shown to other operators")
 	cmd.Flags().Lookup("by").DefValue = "user@host"
 	return cmd
+}
+
+func newSchedulePause(a *app) *cobra.Command {
+	return a.onNotedSchedule("dbq schedule pause",
+		func(ctx context.Context, c *dbq.Client, name string, noted ...schedule.Option) error {
+			if err := schedule.New(c).Pause(ctx, name, noted...); err != nil {
+				return err
+			}
+			return a.changedSchedule(ctx, c, name, "paused")
+		})
 }
 
 // changedSchedule prints that a schedule was changed, or with --json the schedule as it is now.
@@ -250,29 +259,32 @@ func (a *app) changedSchedule(ctx context.Context, c *dbq.Client, name, past str
 }
 
 func newScheduleResume(a *app) *cobra.Command {
-	return a.onSchedule("dbq schedule resume", func(ctx context.Context, c *dbq.Client, name string) error {
-		if err := schedule.New(c).Resume(ctx, name); err != nil {
-			return err
-		}
-		return a.changedSchedule(ctx, c, name, "resumed")
-	})
+	return a.onNotedSchedule("dbq schedule resume",
+		func(ctx context.Context, c *dbq.Client, name string, noted ...schedule.Option) error {
+			if err := schedule.New(c).Resume(ctx, name, noted...); err != nil {
+				return err
+			}
+			return a.changedSchedule(ctx, c, name, "resumed")
+		})
 }
 
 func newScheduleDelete(a *app) *cobra.Command {
-	return a.onSchedule("dbq schedule delete", func(ctx context.Context, c *dbq.Client, name string) error {
-		if err := schedule.New(c).Delete(ctx, name); err != nil {
-			return err
-		}
-		return a.result(map[string]any{"name": name, "deleted": true}, "deleted %s", name)
-	})
+	return a.onNotedSchedule("dbq schedule delete",
+		func(ctx context.Context, c *dbq.Client, name string, noted ...schedule.Option) error {
+			if err := schedule.New(c).Delete(ctx, name, noted...); err != nil {
+				return err
+			}
+			return a.result(map[string]any{"name": name, "deleted": true}, "deleted %s", name)
+		})
 }
 
 func newScheduleRun(a *app) *cobra.Command {
-	return a.onSchedule("dbq schedule run", func(ctx context.Context, c *dbq.Client, name string) error {
-		id, err := schedule.New(c).RunNow(ctx, name)
-		if err != nil {
-			return err
-		}
-		return a.result(map[string]any{"id": id}, "%s", id)
-	})
+	return a.onNotedSchedule("dbq schedule run",
+		func(ctx context.Context, c *dbq.Client, name string, noted ...schedule.Option) error {
+			id, err := schedule.New(c).RunNow(ctx, name, noted...)
+			if err != nil {
+				return err
+			}
+			return a.result(map[string]any{"id": id}, "%s", id)
+		})
 }

@@ -279,6 +279,9 @@ func TestOperateByFilter(t *testing.T) {
 	u.run("purge", "-q", "q", "--parked", "--yes").has("5 tasks purged")
 	u.run("reenqueue", "--parked", "--limit", "0").fails(exitUsage, "--limit")
 	u.run("reenqueue", "--parked", "--dry-run").has("1 task would be reenqueued")
+	for _, none := range []string{"0", "0s", "1us"} { // it would select every task
+		u.run("reenqueue", "--parked", "--entered-within", none, "--dry-run").fails(exitUsage, "must be at least")
+	}
 	got := u.run("reenqueue", "--parked", "--entered-within", "1h", "--dry-run", "--json").one()
 	if got["changed"] != 1.0 || got["dry_run"] != true {
 		t.Errorf("a dry run printed %v", got)

@@ -1,0 +1,52 @@
+package schedule_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/schedule"
+)
+
+// TestChangesKeepTheirReason checks that the audit has the reason, the operator, and the queue of each change.
+func TestChangesKeepTheirReason(t *testing.T) {
+	t.Parallel()
+	ctx, c := t.Context(), dbqtest.New(t).Client
+	s := schedule.New(c)
+	changes := map[string]func(...schedule.Option) error{
+		"pause schedule":  func(o ...schedule.Option) error { return s.Pause(ctx, "s", o...) },
+		"resume schedule": func(o ...schedule.Option) error { return s.Resume(ctx, "s", o...) },
+		"run schedule":    func(o ...schedule.Option) error { _, err := s.RunNow(ctx, "s", o...); return err },
+		"delete schedule": func(o ...schedule.Option) error { return s.Delete(ctx, "s", o...) },
+	}
+	if err := s.Put(ctx, schedule.Schedule{Name: "s", Queue: "old", Cron: "@daily"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Put(ctx, schedule.Schedule{Name: "s", Queue: "mail", Cron: "@daily"}); err != nil { // it moves
+		t.Fatal(err)
+	}
+	for _, change := range changes {
+		for _, o := range []schedule.Option{
+			schedule.Reason(strings.Repeat("r", schedule.MaxReason+1)), schedule.By(""),
+		} {
+			if err := change(o); !errors.Is(err, dbq.ErrOption) {
+				t.Errorf("an invalid option: %v", err)
+			}
+		}
+	}
+	for _, action := range []string{"pause schedule", "resume schedule", "run schedule", "delete schedule"} {
+		if err := changes[action](schedule.By("ann"), schedule.Reason("why "+action)); err != nil {
+			t.Fatal(err)
+		}
+		entries, err := admin.New(c).Audit(ctx, admin.AuditFilter{Queue: "mail", Action: action})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(entries) != 1 || entries[0].Reason != "why "+action || entries[0].By != "ann" || entries[0].Subject != "s" {
+			t.Errorf("%s: the audit of the queue has %+v", action, entries)
+		}
+	}
+}
