@@ -165,7 +165,9 @@ func (s *server) serve(
 	// It goes on while running requests finish, and then reports what they did.
 	maintaining, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var maintenance sync.WaitGroup
-	maintenance.Go(func() { _ = handler.Run(maintaining) }) // it logs its errors, and ends with its context
+	if !cfg.NoMaintenance {
+		maintenance.Go(func() { _ = handler.Run(maintaining) }) // it logs its errors, and ends with its context
+	}
 	defer maintenance.Wait()
 	defer stop()
 	ended := make(chan error, 1)

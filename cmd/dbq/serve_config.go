@@ -35,6 +35,8 @@ type serveConfig struct {
 	Redact    []redaction.Rule           `yaml:"redact"`
 	Drain     duration                   `yaml:"drain"`
 	Quiet     bool                       `yaml:"quiet"`
+
+	NoMaintenance bool `yaml:"no_maintenance"`
 }
 
 // tlsConfig names the files of a certificate, in PEM, or the proxies that end TLS instead.
@@ -110,6 +112,7 @@ func (s *server) addFlags(cmd *cobra.Command) {
 	durationVar(l, (*time.Duration)(&s.flags.Drain), "drain", 30*time.Second,
 		"when stopping, wait this `TIME` for running requests").within(time.Millisecond, 0)
 	l.BoolVar(&s.flags.Quiet, "quiet", false, "log no line for each request")
+	l.BoolVar(&s.flags.NoMaintenance, "no-maintenance", false, "leave the maintenance of the databases to others")
 	s.changed = l.Changed
 }
 
@@ -138,6 +141,7 @@ func (s *server) config() (serveConfig, error) {
 		cfg.TLS.Cert, cfg.TLS.Key = s.flags.TLS.Cert, s.flags.TLS.Key
 	}
 	cfg.Quiet = cfg.Quiet || s.flags.Quiet
+	cfg.NoMaintenance = cfg.NoMaintenance || s.flags.NoMaintenance
 	if (cfg.TLS.Cert == "") != (cfg.TLS.Key == "") {
 		return cfg, usagef("give both --tls-cert and --tls-key, or neither")
 	}

@@ -181,3 +181,42 @@ func TestServeReportsStatistics(t *testing.T) {
 		t.Errorf("%d attempts have started and %d tasks are completed, want 2", started, completed)
 	}
 }
+
+// A server without maintenance, by a flag or by its configuration, removes nothing and leaves no statistics. The next
+// server with maintenance removes what it has left.
+func TestServeWithoutMaintenance(t *testing.T) {
+	u := newUser(t)
+	u.env = append(u.env, cleanEvery+"=50ms")
+	u.write("serve.yaml", "databases: {default: {dsn: a.db}}\nno_maintenance: true\n")
+	u.run("migrate", "--dsn", "a.db").ok()
+	const queue = "/v1/db/default/queues/mail"
+	var left []string
+	for _, flags := range [][]string{{"--dsn", "a.db", "--no-maintenance"}, {"--config", "serve.yaml"}} {
+		s := u.serve(flags...)
+		var got struct{ Queues []any }
+		if s.call("GET", "/v1/db/default/series", "", &got); len(got.Queues) != 0 {
+			t.Errorf("the server before has left statistics of %d queues", len(got.Queues))
+		}
+		s.call("PATCH", queue+"/settings", `{"keep_completed_seconds": 0.1}`, nil)
+		s.call("POST", queue+"/tasks", `{}`, nil)
+		task := s.checkout("mail")
+		s.complete("mail", task)
+		left = append(left, task.ID)
+		time.Sleep(time.Second) // 20 times as long as a server with maintenance takes
+		for _, id := range left {
+			if status, text := s.get("/v1/db/default/tasks/" + id); status != http.StatusOK {
+				t.Errorf("with %v, a task is removed: %d %s", flags, status, text)
+			}
+		}
+		s.stop()
+	}
+	s := u.serve("--dsn", "a.db")
+	for end := time.Now().Add(patience); len(left) > 0; time.Sleep(50 * time.Millisecond) {
+		if status, _ := s.get("/v1/db/default/tasks/" + left[0]); status == http.StatusNotFound {
+			left = left[1:]
+		} else if time.Now().After(end) {
+			t.Fatal("a server with maintenance does not remove what is left")
+		}
+	}
+	s.stop()
+}
