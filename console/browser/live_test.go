@@ -2,10 +2,12 @@ package browser
 
 import (
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
 )
 
@@ -29,4 +31,18 @@ func TestSessionThatEndsLeavesThePage(t *testing.T) {
 		t.Error("the page lost what it showed")
 	}
 	p.do(chromedp.Click(chromedp.CSS("#ended a")), chromedp.WaitVisible(chromedp.CSS("input[name=token]")))
+}
+
+func TestTroubleAppearsWithTheRefreshOfAnyPage(t *testing.T) {
+	p := open(t)
+	p.do(chromedp.Navigate(p.url), chromedp.Navigate(p.url+"workers"))
+	before := value[string](p, `document.querySelector("#trouble .badge").textContent`)
+	if err := admin.New(p.client).PauseQueue(t.Context(), "fresh"); err != nil {
+		t.Fatal(err)
+	}
+	p.do(chromedp.Poll[chromedp.Void](`document.querySelector("#trouble .badge").textContent !== "` + before + `"`))
+	badge := value[string](p, `document.querySelector("#trouble .badge").textContent`)
+	if title := value[string](p, "document.title"); !strings.HasPrefix(title, "("+badge+") ") {
+		t.Errorf("the badge is %s, and the title %q", badge, title)
+	}
 }

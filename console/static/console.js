@@ -54,12 +54,25 @@ function key(event) {
   }
 }
 
+// frame shows the trouble that a refreshed page reports outside of its refreshed part.
+function frame(text) {
+  const page = new DOMParser().parseFromString(text, "text/html");
+  const icon = page.getElementById("icon");
+  if (!icon) return;
+  document.title = page.title;
+  const mine = document.getElementById("icon");
+  if (mine.getAttribute("href") !== icon.getAttribute("href")) mine.setAttribute("href", icon.getAttribute("href"));
+  const trouble = page.getElementById("trouble"), shown = document.getElementById("trouble");
+  if (trouble && shown && shown.textContent !== trouble.textContent) shown.replaceChildren(...trouble.childNodes);
+}
+
 // A refresh that fails leaves what the page shows, and says so.
 document.addEventListener("htmx:finally:request", (event) => {
   const response = event.detail.ctx.response;
   const ended = Boolean(response && response.raw.status === 401);
   document.getElementById("ended").hidden = !ended;
   document.getElementById("stale").hidden = ended || Boolean(response && response.raw.ok);
+  if (response && response.raw.ok && event.detail.ctx.text) frame(event.detail.ctx.text);
 });
 
 start();

@@ -1,0 +1,50 @@
+package console_test
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
+)
+
+// live returns the part of a page that refreshes itself.
+func (s *site) live(page string) string {
+	s.t.Helper()
+	start := strings.Index(page, `<div id="live"`)
+	if start < 0 {
+		s.t.Fatal("no part of the page refreshes itself")
+	}
+	depth := 0
+	for _, at := range regexp.MustCompile(`</?div\b`).FindAllStringIndex(page[start:], -1) {
+		if depth++; page[start+at[0]+1] == '/' {
+			depth -= 2
+		}
+		if depth == 0 {
+			return page[start : start+at[1]]
+		}
+	}
+	s.t.Fatal("the part that refreshes itself has no end")
+	return ""
+}
+
+func TestAttemptsAndAuditOfATaskAreLive(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, ann)
+	task := s.enqueue("mail", dbq.NewTask{})
+	a, mail := admin.New(s.client), s.client.Queue("mail")
+	leased, err := mail.Checkout(t.Context(), 1, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := mail.Settle(t.Context(), leased[0].Lease, dbq.Failed(errors.New("no route"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Operate(t.Context(), admin.Reenqueue, task.ID, admin.Reason("sent twice")); err != nil {
+		t.Fatal(err)
+	}
+	s.shows(s.live(s.get(200, taskPath(task))), "failed after", "no route", "sent twice")
+}
