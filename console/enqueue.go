@@ -19,6 +19,7 @@ import (
 type newTask struct {
 	Queue, Kind, Payload, Reference, Key, Priority, Delay, MaxAttempts, Headers string
 
+	refusal
 	From string // the task that the form was filled from
 	JSON bool   // Payload is JSON
 	// A form changes some texts. These are shown as what it keeps.
@@ -110,8 +111,35 @@ func (v *visit) headers() (out map[string]string, err error) {
 	return out, nil
 }
 
-// enqueue adds the task of the form.
+// enteredTask returns the form as it was sent.
+func (v *visit) enteredTask() newTask {
+	text := func(name string) string { return strings.ReplaceAll(v.r.FormValue(name), "\r\n", "\n") }
+	form := newTask{
+		Queue: text("queue"), Kind: text("kind"), Payload: text("payload"), Reference: text("reference"),
+		Key: text("key"), Priority: text("priority"), Delay: text("delay"), MaxAttempts: text("max_attempts"),
+		Headers: text("headers"), JSON: v.form("json") != "", Base64: v.form("encoding") != "",
+		JSONHeaders: v.form("header_format") != "",
+	}
+	if from, err := uuid.Parse(v.form("from")); err == nil {
+		form.From = from.String()
+	}
+	return form
+}
+
+// enqueue adds the task of the form, or shows the form again if it is invalid.
 func (c *Console) enqueue(v *visit) error {
+	err := v.enqueue()
+	again, ok := v.refusal("task", err)
+	if !ok {
+		return err
+	}
+	form := v.enteredTask()
+	form.refusal = again
+	v.show(again.status(), "enqueue", "Enqueue a task", form)
+	return nil
+}
+
+func (v *visit) enqueue() error {
 	queue := v.named("queue")
 	if err := v.need(auth.Enqueue, queue); err != nil {
 		return err

@@ -14,7 +14,10 @@ import (
 
 // queuePage shows a queue: its tasks by state, its workers, settings, limits and statistics. Its parts that refresh
 // themselves request only themselves.
-func (c *Console) queuePage(v *visit) error {
+func (c *Console) queuePage(v *visit) error { return v.showQueue(refusal{}) }
+
+// showQueue shows the page of a queue, with a form that was refused if there is one.
+func (v *visit) showQueue(again refusal) error {
 	queue := v.named("queue")
 	if err := v.need(auth.Read, queue); err != nil {
 		return err
@@ -32,13 +35,14 @@ func (c *Console) queuePage(v *visit) error {
 	}
 	page := struct {
 		queueRow
+		refusal
 		Workers  []admin.WorkerInfo
 		Settings admin.QueueSettings
 		Limits   admin.QueueLimits
 		Notes    []finding
 		Series   series
 		Whole    bool
-	}{queueRow: queueRow{Queue: queue}}
+	}{queueRow: queueRow{Queue: queue}, refusal: again}
 	one := overview{}
 	for _, q := range o.Queues {
 		if q.Queue == queue {
@@ -68,7 +72,7 @@ func (c *Console) queuePage(v *visit) error {
 	if page.Limits, err = v.db.admin.QueueLimits(v.ctx(), queue); err != nil {
 		return err
 	}
-	v.show(http.StatusOK, "queue", "Queue "+queue, page)
+	v.show(again.status(), "queue", "Queue "+queue, page)
 	return nil
 }
 
@@ -100,7 +104,17 @@ func (c *Console) resumeQueue(v *visit) error {
 		func(queue string) error { return v.db.admin.ResumeQueue(v.ctx(), queue, v.changes()...) })
 }
 
-func (c *Console) limitQueue(v *visit) error {
+// queueForm shows a form of a queue's page again if it is invalid.
+func (v *visit) queueForm(form string, err error) error {
+	if again, ok := v.refusal(form, err); ok && v.may(auth.Configure, v.named("queue")) {
+		return v.showQueue(again)
+	}
+	return err
+}
+
+func (c *Console) limitQueue(v *visit) error { return v.queueForm("limits", v.limitQueue()) }
+
+func (v *visit) limitQueue() error {
 	var l admin.QueueLimits
 	var err error
 	for _, field := range []struct {
@@ -137,7 +151,9 @@ func (c *Console) limitQueue(v *visit) error {
 	})
 }
 
-func (c *Console) configureQueue(v *visit) error {
+func (c *Console) configureQueue(v *visit) error { return v.queueForm("settings", v.configureQueue()) }
+
+func (v *visit) configureQueue() error {
 	var s admin.QueueSettings
 	var err error
 	for _, field := range []struct {

@@ -2,7 +2,6 @@ package console
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -123,8 +122,37 @@ type taskRow struct {
 	Note string
 }
 
+// tasksView is what a list of tasks shows.
+type tasksView struct {
+	selection
+	refusal
+	Selection selection
+	States    []dbq.State
+	Rows      []taskRow
+	Looked    int // tasks that were searched for a text
+	Next      string
+	First     string
+	Events    []state.Transition
+	Queues    []queueRow
+}
+
+// tasksPage lists tasks, or shows the filter again if it is invalid.
 func (c *Console) tasksPage(v *visit) error {
 	s := v.selection()
+	page := tasksView{selection: s, Selection: s, States: states}
+	err := page.fill(v, s)
+	again, ok := v.refusal("filter", err)
+	if err != nil && !ok {
+		return err
+	}
+	page.refusal = again
+	page.Queues = v.db.overview.last().seenBy(v).Queues
+	v.show(again.status(), "tasks", "Tasks", page)
+	return nil
+}
+
+// fill reads the tasks of a selection.
+func (page *tasksView) fill(v *visit, s selection) error {
 	if err := v.need(auth.Read, s.Queue); err != nil {
 		return err
 	}
@@ -154,17 +182,7 @@ func (c *Console) tasksPage(v *visit) error {
 	if err != nil {
 		return err
 	}
-	page := struct {
-		selection
-		Selection selection
-		States    []dbq.State
-		Rows      []taskRow
-		Looked    int // tasks that were searched for a text
-		Next      string
-		First     string
-		Events    []state.Transition
-		Queues    []queueRow
-	}{selection: s, Selection: s, States: states, Looked: found.looked}
+	page.Looked = found.looked
 	fields := append(s.fields(), "order", s.Order)
 	if v.form("at") != "" {
 		page.First = v.path("tasks", fields...)
@@ -178,8 +196,6 @@ func (c *Console) tasksPage(v *visit) error {
 	if s.Order != "archive" && !s.searches() {
 		page.Events = v.bulkEvents(s.Queue, f.States)
 	}
-	page.Queues = v.db.overview.last().seenBy(v).Queues
-	v.show(http.StatusOK, "tasks", "Tasks", page)
 	return nil
 }
 
