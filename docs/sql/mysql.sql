@@ -1996,12 +1996,12 @@ SELECT t.queue, count(*) AS tasks
 -- Limits, for a checkout's transaction, how long the server waits for a client that has stopped.
 -- Runs before a checkout of a queue with limits. A client that stops while it holds the lock of the limits would keep
 -- all other checkouts of the queue waiting, as long as its connection stays open: eight hours by default.
-SET @dbq_wait_timeout = @@SESSION.wait_timeout, SESSION wait_timeout = 10;
+SET @dbqwait = @@SESSION.wait_timeout, SESSION wait_timeout = 10;
 
 -- ==== EndLimitIdle ====
 -- Restores what LimitIdle has changed.
 -- Runs after that checkout, so that other transactions of the session may pause for longer.
-SET SESSION wait_timeout = @dbq_wait_timeout;
+SET SESSION wait_timeout = @dbqwait;
 
 -- ==== LockKV ====
 -- Locks the limits of a queue for a checkout, until its transaction ends. Index: the primary key of kv.

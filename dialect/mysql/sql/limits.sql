@@ -1,11 +1,11 @@
 -- LimitIdle
 -- Runs before a checkout of a queue with limits. A client that stops while it holds the lock of the limits would keep
 -- all other checkouts of the queue waiting, as long as its connection stays open: eight hours by default.
-SET @dbq_wait_timeout = @@SESSION.wait_timeout, SESSION wait_timeout = 10;
+SET @dbqwait = @@SESSION.wait_timeout, SESSION wait_timeout = 10;
 
 -- EndLimitIdle
 -- Runs after that checkout, so that other transactions of the session may pause for longer.
-SET SESSION wait_timeout = @dbq_wait_timeout;
+SET SESSION wait_timeout = @dbqwait;
 
 -- Busy
 -- Runs in a checkout of a queue with limits. Index: task_lane, the tasks in PROCESSING.
