@@ -119,8 +119,8 @@ func TestOpenOverviewCostsLessThanAStatementASecond(t *testing.T) {
 		})
 	}
 	browsers.Wait()
-	if n := countedReads.Load(); n < 2 || n >= int64(over/time.Second) {
-		t.Errorf("%d statements in %v, want fewer than one a second, and some", n, over)
+	if n := countedReads.Load(); n >= int64(over/time.Second) {
+		t.Errorf("%d statements in %v, want fewer than one a second", n, over)
 	}
 }
 

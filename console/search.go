@@ -25,7 +25,8 @@ type found struct {
 	tasks  []dbq.Task // with what the user must not see hidden
 	last   uuid.UUID  // the next page begins after it
 	more   bool
-	looked int // tasks that were searched for a text
+	looked int       // tasks that were searched for a text
+	upto   time.Time // of the last task that was looked at, if the page ended there and is not full
 }
 
 // searches reports whether a selection has a text, which no index has.
@@ -48,11 +49,12 @@ func (v *visit) maySearch(s selection) error {
 
 // search returns a page of the tasks of a selection. For a text, it compares what this user sees of each task.
 func (s selection) search(ctx context.Context, d *database, f admin.Filter,
-	read func(context.Context, admin.Filter) ([]dbq.Task, error)) (out found, err error) {
+	read func(context.Context, admin.Filter) (admin.Page, error)) (out found, err error) {
 	if !s.searches() {
-		f.Limit = pageSize + 1 // one more says whether there is a next page
-		if out.tasks, err = read(ctx, f); len(out.tasks) > pageSize {
-			out.tasks, out.more, out.last = out.tasks[:pageSize], true, out.tasks[pageSize-1].ID
+		f.Limit = pageSize
+		page, err := read(ctx, f)
+		if out = (found{tasks: page.Tasks, more: page.More, last: page.Next}); page.Stopped {
+			out.upto = time.Unix(page.Next.Time().UnixTime()).UTC()
 		}
 		for i := range out.tasks {
 			d.redact.Task(&out.tasks[i])
@@ -62,10 +64,11 @@ func (s selection) search(ctx context.Context, d *database, f admin.Filter,
 	if f.Limit = searchRows; s.Error == "" {
 		f.Limit = searchPayloads
 	}
-	all, err := read(ctx, f)
+	page, err := read(ctx, f)
 	if err != nil {
 		return out, err
 	}
+	all := page.Tasks
 	begin, payloads, size := time.Now(), 0, 0
 	for i, t := range all {
 		out.last, out.looked = t.ID, i+1
@@ -87,8 +90,20 @@ func (s selection) search(ctx context.Context, d *database, f admin.Filter,
 			break
 		}
 	}
-	out.more = out.looked < len(all) || len(all) == f.Limit
+	if out.more = out.looked < len(all) || page.More; out.looked == len(all) && page.More {
+		out.last = page.Next
+	}
 	return out, nil
+}
+
+// archived reads a page of the archive.
+func (d *database) archived(ctx context.Context, f admin.Filter) (p admin.Page, err error) {
+	limit := f.Limit
+	f.Limit++ // one more says whether there is a next page
+	if p.Tasks, err = d.admin.Archived(ctx, f); len(p.Tasks) > limit {
+		p = admin.Page{Tasks: p.Tasks[:limit], More: true, Next: p.Tasks[limit-1].ID}
+	}
+	return p, err
 }
 
 // hidden returns a task without what the rules of its database hide.

@@ -106,6 +106,28 @@ func TestSearchIsBoundedAndGoesOn(t *testing.T) {
 	}
 }
 
+// TestListOfFewMatchesIsBoundedAndGoesOn looks for the oldest of more tasks than one page looks at.
+func TestListOfFewMatchesIsBoundedAndGoesOn(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, ann)
+	rare := s.enqueue("mail", dbq.NewTask{Kind: "rare"})
+	for range 21 {
+		if _, err := s.client.Queue("mail").EnqueueMany(t.Context(), make([]dbq.NewTask, 1000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	page := s.get(200, "/db/shop/tasks", "kind", "rare")
+	s.hides(page, rare.ID.String())
+	s.shows(page, "Searched the tasks up to", "None of these matches kind rare")
+	next := regexp.MustCompile(`href="([^"]+)" rel="next"`).FindStringSubmatch(page)
+	if next == nil {
+		t.Fatal("the page does not go on")
+	}
+	page = s.get(200, html.UnescapeString(next[1]))
+	s.shows(page, rare.ID.String())
+	s.hides(page, "Searched the tasks", `rel="next"`)
+}
+
 // TestSearchRevealsNothingHidden: what a page hides can also not be found, because a match would reveal it.
 func TestSearchRevealsNothingHidden(t *testing.T) {
 	t.Parallel()

@@ -129,7 +129,8 @@ type tasksView struct {
 	Selection selection
 	States    []dbq.State
 	Rows      []taskRow
-	Looked    int // tasks that were searched for a text
+	Looked    int       // tasks that were searched for a text
+	Upto      time.Time // of the last task that was looked at, if the page is not full
 	Next      string
 	First     string
 	Events    []state.Transition
@@ -171,9 +172,9 @@ func (page *tasksView) fill(v *visit, s selection) error {
 			f.After = id
 		}
 	}
-	read := v.db.admin.List
+	read := v.db.admin.ListPage
 	if s.Order == "archive" {
-		read = v.db.admin.Archived
+		read = v.db.archived
 	}
 	if err := v.maySearch(s); err != nil {
 		return err
@@ -182,7 +183,7 @@ func (page *tasksView) fill(v *visit, s selection) error {
 	if err != nil {
 		return err
 	}
-	page.Looked = found.looked
+	page.Looked, page.Upto = found.looked, found.upto
 	fields := append(s.fields(), "order", s.Order)
 	if v.form("at") != "" {
 		page.First = v.path("tasks", fields...)

@@ -159,6 +159,8 @@ type Statements struct {
 	// IDBehind returns the id that is :offset tasks behind the first one above :after, if it is below :before. It reads
 	// only the primary key.
 	IDBehind string `args:"after before offset" empty:"default"`
+	// IDBefore returns the id that is :offset tasks before the last one below :before. It reads only the primary key.
+	IDBefore string `args:"before offset" empty:"default"`
 	// InState adds a redundant condition for each state, so that the engine can use a partial index.
 	InState map[state.State]string `empty:"allowed"`
 	// Peek returns id, queue, state, fence and updated of the existing rows: :id.

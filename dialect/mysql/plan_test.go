@@ -48,13 +48,14 @@ var ways = map[string]string{
 	"settle": "PRIMARY", "lock settle": "PRIMARY", "remove": "PRIMARY", "lock remove": "PRIMARY", "extend": "PRIMARY",
 	"peek": "PRIMARY", "inserted": "PRIMARY", "payloads": "PRIMARY",
 	"complete uniform": "PRIMARY", "lock uniform": "PRIMARY", "lock free": "PRIMARY",
-	"count up to": "lane", "next queue": "lane", "id behind": "PRIMARY",
+	"count up to": "lane", "next queue": "lane", "id behind": "PRIMARY", "id before": "PRIMARY", "list window": "PRIMARY",
 	"count together": "lane", "next together": "lane",
 	"busy": "lane", "due of keys": "key", "heads of keys": "order",
 }
 
 // lockless are statements that only read, without locks.
-var lockless = []string{"inserted", "due", "count up to", "next queue", "count together", "next together", "id behind"}
+var lockless = []string{"inserted", "due", "count up to", "next queue", "count together", "next together", "id behind",
+	"id before", "list window"}
 
 // TestEachStatementOfAWorkerReachesItsRowsByTheRightIndex holds the promise of flat cost, whether the optimizer's
 // statistics are from when the table was empty, of tens of thousands of rows, or of a few: then a scan would seem
@@ -107,6 +108,10 @@ func planEach(t *testing.T, s *sqlrun.Session) {
 	plain["held"], plain["find reference"], plain["get"], plain["next"] = st.Held, st.FindReference, st.Get, st.Next
 	plain["exhausted"], plain["count up to"], plain["next queue"] = st.Exhausted, st.CountUpTo, st.NextQueue
 	plain["id behind"], plain["busy"] = st.IDBehind, st.Busy
+	plain["id before"] = st.IDBefore
+	plain["list window"] = sqlrun.ListText(st.List, `1 = 1 AND coalesce(queue, '') = :queue AND kind = :kind
+   AND coalesce(task_key, '') = :task_key AND updated <= 1 AND id > :after AND id < :before
+   AND coalesce(state, -1) IN (0)`, true)
 	plain["count together"] = sqlrun.TogetherText(st.CountUpTo, 3, "queue")
 	plain["next together"] = sqlrun.TogetherText(st.NextQueue, 3, "queue")
 	batches["due of keys"], batches["heads of keys"] = st.DueOfKeys, st.HeadsOfKeys
@@ -121,7 +126,7 @@ func planEach(t *testing.T, s *sqlrun.Session) {
 	one := dialect.Args{
 		"id": batchOf(t, s, 1)["id"].(dialect.Column).At(0), "reference": "r", "queue": "work", "priority": 9,
 		"holder": "busy", "share": int64(100), "after": uuid.Nil, "before": uuid.Max, "offset": 1999, "limit": 10,
-		"queue_0": "work", "queue_1": "later", "queue_2": "work",
+		"kind": "", "task_key": "k", "queue_0": "work", "queue_1": "later", "queue_2": "work",
 	}
 	maps.Copy(one, searchArgs("work"))
 	for _, name := range slices.Sorted(maps.Keys(plain)) {

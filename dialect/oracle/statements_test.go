@@ -110,6 +110,7 @@ func everything(t *testing.T, names dialect.Names) (out []sent) {
 	bound("CountNewest", st.CountNewest, one)
 	bound("NextQueue", st.NextQueue, one)
 	bound("IDBehind", st.IDBehind, one)
+	bound("IDBefore", st.IDBefore, one)
 	bound("DueKeys", st.DueKeys, dialect.Args{"queue": "q", "after": "k", "limit": 10})
 	for name, text := range map[string]string{
 		"Next":           st.Next,

@@ -154,6 +154,14 @@ func planCounting(s *sqlrun.Session, e *explainer) {
 		window = 200
 	}
 	st := s.Texts
+	e.check("list window", 0, window, func() error {
+		text := sqlrun.ListText(st.List, `1 = 1 AND coalesce(queue, '') = :queue AND kind = :kind
+   AND coalesce(task_key, '') = :task_key AND updated <= 1 AND id > :after AND id < :before
+   AND coalesce(state, -1) IN (0)`, true)
+		_, err := s.Query(e.t.Context(), e, text, dialect.Args{"queue": "work", "kind": "none", "task_key": "k",
+			"limit": limit, "after": e.idBehind(window), "before": e.idBehind(0)})
+		return err
+	})
 	// Waiting, due in one of ten priorities, leased, failed and POISON: up to the limit of each.
 	for _, c := range []struct {
 		name, text string
@@ -167,6 +175,9 @@ func planCounting(s *sqlrun.Session, e *explainer) {
 			dialect.Args{"queue_0": "work", "queue_1": "later", "queue_2": "work", "limit": limit}},
 		{"next together", sqlrun.TogetherText(st.NextQueue, 3, "queue"), 30,
 			dialect.Args{"queue_0": "", "queue_1": "later", "queue_2": "work"}},
+		{"list failed", sqlrun.ListText(st.List, `1 = 1 AND queue = :queue AND id < :before AND (state = 4)`, true), limit,
+			dialect.Args{"queue": "work", "before": uuid.Max, "limit": limit}},
+		{"id before", st.IDBefore, window, dialect.Args{"before": uuid.Max, "offset": window - 1}},
 		{"id behind", st.IDBehind, window, dialect.Args{"after": uuid.Nil, "before": uuid.Max, "offset": window - 1}},
 	} {
 		e.check(c.name, limit, c.rows, func() error {
@@ -174,6 +185,16 @@ func planCounting(s *sqlrun.Session, e *explainer) {
 			return err
 		})
 	}
+}
+
+// idBehind returns the id that is n tasks before the last one.
+func (e *explainer) idBehind(n int) (id uuid.UUID) {
+	e.t.Helper()
+	text := fmt.Sprintf("SELECT id FROM %s ORDER BY id DESC LIMIT 1 OFFSET %d", e.table, n)
+	if err := e.conn.QueryRowContext(e.t.Context(), text).Scan(&id); err != nil {
+		e.t.Fatal(err)
+	}
+	return id
 }
 
 // checkBatch runs a batch statement for n rows that fit a condition.

@@ -80,6 +80,9 @@ var wanted = map[string][]string{
 	"count up to":    {"busy", "failed", "ready"},
 	"next queue":     {"busy", "failed", "ready"},
 	"id behind":      {"id"},
+	"id before":      {"id"},
+	"list window":    {"id"},
+	"list failed":    {"failed"},
 	"count together": {"busy", "failed", "ready"},
 	"next together":  {"busy", "failed", "ready"},
 
@@ -93,12 +96,21 @@ var wanted = map[string][]string{
 // due are the statements that ask for due tasks alone: they may not walk future ones.
 var due = map[string]bool{"any": true, "ready": true, "take": true}
 
+// window and failed are the conditions of the two kinds of pages of package store that read a part of what matches.
+const (
+	window = `1 = 1 AND coalesce(queue, '') = :queue AND kind = :kind AND coalesce(task_key, '') = :task_key
+   AND updated <= 1 AND id > :after AND id < :before AND coalesce(state, -1) IN (0)`
+	failed = `1 = 1 AND queue = :queue AND id < :before AND (state = 4)`
+)
+
 func checkPlans(t *testing.T, s *sqlrun.Session) {
 	st := s.Texts
 	plain, batches := dialecttest.Own(st.Statements)
 	plain["get"], plain["held"], plain["find reference"], plain["next"] = st.Get, st.Held, st.FindReference, st.Next
 	plain["exhausted"], plain["count up to"], plain["next queue"] = st.Exhausted, st.CountUpTo, st.NextQueue
-	plain["id behind"] = st.IDBehind
+	plain["id behind"], plain["id before"] = st.IDBehind, st.IDBefore
+	plain["list window"] = sqlrun.ListText(st.List, window, true)
+	plain["list failed"] = sqlrun.ListText(st.List, failed, true)
 	plain["count together"] = sqlrun.TogetherText(st.CountUpTo, 3, "queue")
 	plain["next together"] = sqlrun.TogetherText(st.NextQueue, 3, "queue")
 	batches["settle"], batches["remove"], batches["extend"], batches["peek"] = st.Settle, st.Remove, st.Extend, st.Peek
@@ -110,7 +122,7 @@ func checkPlans(t *testing.T, s *sqlrun.Session) {
 		"id": id, "reference": "r", "queue": "work", "priority": 9, "share": int64(100), "was_due": int64(1),
 		"lease": int64(1), "known_started": int64(0), "holder": "plan", "now": int64(1),
 		"after": uuid.Nil, "before": uuid.Max, "offset": 1999, "limit": 10,
-		"queue_0": "work", "queue_1": "work", "queue_2": "none",
+		"kind": "", "task_key": "k", "queue_0": "work", "queue_1": "work", "queue_2": "none",
 	}
 	const n = 100
 	numbers, times := make(dialect.Col[int64], n), make(dialect.Col[*int64], n)

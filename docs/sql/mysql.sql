@@ -1721,6 +1721,15 @@ SELECT t.id
  ORDER BY t.id
  LIMIT 1 OFFSET :offset;
 
+-- ==== IDBefore ====
+-- Finds where a page of a list ends that no index leads to. Index: by id.
+-- Runs for each page of a list that no index leads to. Index: the primary key alone.
+SELECT t.id
+  FROM dbq_task AS t FORCE INDEX (PRIMARY)
+ WHERE t.id < :before
+ ORDER BY t.id DESC
+ LIMIT 1 OFFSET :offset;
+
 -- ==== Peek ====
 -- Reads the states of tasks, to determine whether a call whose connection was lost took effect.
 -- Runs after a lost connection. Index: the primary key.

@@ -1888,6 +1888,15 @@ SELECT t.id
  ORDER BY t.id
  OFFSET :offset ROWS FETCH NEXT 1 ROWS ONLY;
 
+-- ==== IDBefore ====
+-- Finds where a page of a list ends that no index leads to. Index: by id.
+-- Runs for each page of a list that no index leads to. Index: the primary key alone.
+SELECT t.id
+  FROM dbq_task t
+ WHERE t.id < :before
+ ORDER BY t.id DESC
+ OFFSET :offset ROWS FETCH NEXT 1 ROWS ONLY;
+
 -- ==== Peek ====
 -- Reads the states of tasks, to determine whether a call whose connection was lost took effect.
 -- {rows} is a list of at most 500 of these, separated by ", ":

@@ -1865,6 +1865,14 @@ SELECT x.id
          LIMIT 1 OFFSET :offset) AS x
  WHERE x.id < :before;
 
+-- ==== IDBefore ====
+-- Finds where a page of a list ends that no index leads to. Index: by id.
+SELECT t.id
+  FROM dbq_task t
+ WHERE t.id < :before
+ ORDER BY t.id DESC
+ LIMIT 1 OFFSET :offset;
+
 -- ==== Peek ====
 -- Reads the states of tasks, to determine whether a call whose connection was lost took effect.
 -- Runs after a lost connection. Index: the primary key.

@@ -1397,6 +1397,14 @@ SELECT t.id
  ORDER BY t.id
  LIMIT 1 OFFSET :offset;
 
+-- ==== IDBefore ====
+-- Finds where a page of a list ends that no index leads to. Index: by id.
+SELECT t.id
+  FROM dbq_task t
+ WHERE t.id < :before
+ ORDER BY t.id DESC
+ LIMIT 1 OFFSET :offset;
+
 -- ==== Peek ====
 -- Reads the states of tasks, to determine whether a call whose connection was lost took effect.
 -- Runs after a lost connection. Index: task_id.

@@ -47,6 +47,11 @@ func withDefaults(st dialect.Statements, n dialect.Names) dialect.Statements {
    AND t.id < :before
  ORDER BY t.id
  LIMIT 1 OFFSET :offset`)
+	text(&st.IDBefore, `SELECT t.id
+  FROM {task} t
+ WHERE t.id < :before
+ ORDER BY t.id DESC
+ LIMIT 1 OFFSET :offset`)
 	text(&st.NextQueue, `SELECT queue
   FROM {task}
  WHERE queue > :queue

@@ -30,8 +30,9 @@ type Filter struct {
 }
 
 // condition returns the filter as a condition over plain columns, with states as literals, and its arguments. An event
-// narrows it to the tasks that the event may change.
-func (f Filter) condition(st sqlrun.Texts, event *state.Transition) (string, dialect.Args) {
+// narrows it to the tasks that the event may change. byID keeps the engine from any index but that of ids: the ids are
+// a short range, and what another index would find may be most of the table.
+func (f Filter) condition(st sqlrun.Texts, event *state.Transition, byID bool) (string, dialect.Args) {
 	conditions, args := []string{"1 = 1"}, dialect.Args{"limit": f.Limit}
 	add := func(condition string) { conditions = append(conditions, condition) }
 	compare := func(set bool, condition, name string, value any) {
@@ -40,13 +41,19 @@ func (f Filter) condition(st sqlrun.Texts, event *state.Transition) (string, dia
 			args[name] = value
 		}
 	}
-	compare(f.Queue != "", "queue = :queue", "queue", f.Queue)
+	column := func(name, none string) string {
+		if byID {
+			return "coalesce(" + name + ", " + none + ")"
+		}
+		return name
+	}
+	compare(f.Queue != "", column("queue", "''")+" = :queue", "queue", f.Queue)
 	compare(f.Reference != "", "reference = :reference", "reference", f.Reference)
 	compare(f.Kind != "", "kind = :kind", "kind", f.Kind)
-	compare(f.Key != "", "task_key = :task_key", "task_key", f.Key)
+	compare(f.Key != "", column("task_key", "''")+" = :task_key", "task_key", f.Key)
 	compare(f.Workflow != uuid.Nil, st.OfWorkflow, "workflow", f.Workflow)
 	if f.ParkedOnly {
-		add("due IS NULL AND state = " + state.Literals(state.Error))
+		add("due IS NULL AND " + column("state", "-1") + " = " + state.Literals(state.Error))
 	}
 	if f.CancelledOnly {
 		add("cancelled = 1")
@@ -62,9 +69,10 @@ func (f Filter) condition(st sqlrun.Texts, event *state.Transition) (string, dia
 	compare(f.After != uuid.Nil, "id > :after", "after", f.After)
 	compare(f.Before != uuid.Nil, "id < :before", "before", f.Before)
 	if len(f.States) > 0 {
-		add(state.Condition(f.States...))
-		if more := st.InState[f.States[0]]; more != "" && len(f.States) == 1 {
-			add(more)
+		if byID {
+			add(column("state", "-1") + " IN (" + state.Literals(f.States...) + ")")
+		} else if add(state.Condition(f.States...)); len(f.States) == 1 && st.InState[f.States[0]] != "" {
+			add(st.InState[f.States[0]])
 		}
 	}
 	if event != nil {

@@ -27,9 +27,15 @@ func (s *Store) ListIDs(ctx context.Context, f Filter, event state.Transition) (
 
 func (s *Store) list(
 	ctx context.Context, text string, f Filter, event *state.Transition,
-) (rows []dialect.Row, err error) {
-	where, args := f.condition(s.sql.Texts, event)
-	text = sqlrun.ListText(text, where, f.NewestFirst)
+) ([]dialect.Row, error) {
+	where, args := f.condition(s.sql.Texts, event, false)
+	return s.listWhere(ctx, text, where, args, f.NewestFirst)
+}
+
+// listWhere runs a text that lists tasks.
+func (s *Store) listWhere(ctx context.Context, text, where string, args dialect.Args, newest bool) (
+	rows []dialect.Row, err error) {
+	text = sqlrun.ListText(text, where, newest)
 	err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
 		rows, err = s.sql.Query(ctx, conn, text, args)
 		return err

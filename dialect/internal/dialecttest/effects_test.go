@@ -233,6 +233,12 @@ func (e world) reads() {
 	e.want("IDBehind", behind(lowest, highest, before+2), 1)
 	e.want("IDBehind the last", behind(lowest, highest, before+3), 0)
 	e.want("IDBehind none", behind(highest, lowest, 0), 0)
+	ahead := func(before uuid.UUID, offset int) int {
+		return find(st.IDBefore, dialect.Args{"before": before, "offset": offset})
+	}
+	e.want("IDBefore", ahead(highest, before+2), 1)
+	e.want("IDBefore the first", ahead(highest, before+3), 0)
+	e.want("IDBefore none", ahead(lowest, 0), 0)
 	e.want("Peek", e.change(st.Peek, dialect.Args{"id": append(fresh(1), ids...)}, 4), 3)
 }
 

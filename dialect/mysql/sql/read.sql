@@ -34,6 +34,14 @@ SELECT t.id
  ORDER BY t.id
  LIMIT 1 OFFSET :offset;
 
+-- IDBefore
+-- Runs for each page of a list that no index leads to. Index: the primary key alone.
+SELECT t.id
+  FROM {task} AS t FORCE INDEX (PRIMARY)
+ WHERE t.id < :before
+ ORDER BY t.id DESC
+ LIMIT 1 OFFSET :offset;
+
 -- CountUpTo
 -- Runs for statistics and metrics, once for each queue. Index: task_lane; each part stops at the limit.
 SELECT {CREATED} AS state, count(CASE WHEN state = {CREATED} THEN 1 END) AS tasks, 0 AS parked, 0 AS due,

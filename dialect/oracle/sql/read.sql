@@ -15,6 +15,14 @@ SELECT t.id
  ORDER BY t.id
  OFFSET :offset ROWS FETCH NEXT 1 ROWS ONLY;
 
+-- IDBefore
+-- Runs for each page of a list that no index leads to. Index: the primary key alone.
+SELECT t.id
+  FROM {task} t
+ WHERE t.id < :before
+ ORDER BY t.id DESC
+ OFFSET :offset ROWS FETCH NEXT 1 ROWS ONLY;
+
 -- Count
 -- Runs if exact statistics are requested. Index: none; it scans the table.
 SELECT queue, state, COUNT(*) AS tasks, COUNT(*) - COUNT(due) AS parked,

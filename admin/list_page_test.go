@@ -1,0 +1,113 @@
+package admin_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/google/uuid"
+)
+
+// TestPagesOfAListHaveEachMatchOnce compares the pages of ListPage with List, for filters that many tasks match, few
+// and none, in both orders.
+func TestPagesOfAListHaveEachMatchOnce(t *testing.T) {
+	t.Parallel()
+	client := dbqtest.New(t).Client
+	var mail, bills []dbq.NewTask
+	for i := range 3000 {
+		task := dbq.NewTask{Kind: fmt.Sprintf("kind%d", i%3)}
+		if i%700 == 1 {
+			task.Kind, task.Key = "rare", "k"
+		}
+		mail = append(mail, task)
+		if i < 200 {
+			bills = append(bills, dbq.NewTask{Kind: "bill"})
+		}
+	}
+	for queue, tasks := range map[string][]dbq.NewTask{"mail": mail, "bills": bills} {
+		if _, err := client.Queue(queue).EnqueueMany(t.Context(), tasks); err != nil {
+			t.Fatal(err)
+		}
+	}
+	q := client.Queue("mail")
+	leased, err := q.Checkout(t.Context(), 2500, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, task := range leased {
+		outcome := dbq.Poisoned(errors.New("planted"))
+		if i%2 == 1 {
+			outcome = dbq.Completed(nil)
+		}
+		if i >= 2400 {
+			break
+		}
+		if err := q.Settle(t.Context(), task.Lease, outcome); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ops := admin.New(client)
+	if _, err := ops.OperateMany(t.Context(), admin.Cancel, admin.Filter{Queue: "bills", Limit: 30}); err != nil {
+		t.Fatal(err)
+	}
+	in := func(s dbq.State) []dbq.State { return []dbq.State{s} }
+	for name, f := range map[string]admin.Filter{
+		"all":              {},
+		"queue":            {Queue: "bills"},
+		"kind":             {Kind: "kind1"},
+		"rare kind":        {Kind: "rare"},
+		"no such kind":     {Kind: "none"},
+		"key":              {Queue: "mail", Key: "k"},
+		"waiting":          {Queue: "mail", States: in(dbq.StateCreated)},
+		"completed":        {Queue: "mail", States: in(dbq.StateCompleted), Kind: "kind2"},
+		"two states":       {States: []dbq.State{dbq.StatePoison, dbq.StateProcessing}},
+		"poison":           {Queue: "mail", States: in(dbq.StatePoison)},
+		"rare poison":      {Queue: "mail", States: in(dbq.StatePoison), Key: "k"},
+		"no poison":        {Queue: "mail", States: in(dbq.StatePoison), CancelledOnly: true},
+		"not cancelled":    {Queue: "bills", States: in(dbq.StatePoison), NotCancelled: true},
+		"cancelled":        {CancelledOnly: true},
+		"cancelled queue":  {Queue: "bills", States: in(dbq.StatePoison), CancelledOnly: true},
+		"parked":           {ParkedOnly: true},
+		"leased":           {Queue: "mail", States: in(dbq.StateProcessing), EnteredWithin: time.Hour},
+		"leased for long":  {Queue: "mail", States: in(dbq.StateProcessing), InStateFor: time.Hour},
+		"recent and waits": {States: in(dbq.StateCreated), EnteredWithin: time.Hour},
+	} {
+		for _, newest := range []bool{false, true} {
+			f.NewestFirst = newest
+			f.Limit = dbq.MaxBulk
+			want, err := ops.List(t.Context(), f)
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			var got []uuid.UUID
+			f.Limit = 70
+			for pages := 0; ; pages++ {
+				page, err := ops.ListPage(t.Context(), f)
+				if err != nil || len(page.Tasks) > f.Limit || pages > 100 {
+					t.Fatalf("%s: page %d has %d tasks: %v", name, pages, len(page.Tasks), err)
+				}
+				for _, task := range page.Tasks {
+					got = append(got, task.ID)
+				}
+				if page.Stopped && len(page.Tasks) == f.Limit {
+					t.Errorf("%s: a full page says that it had looked at enough", name)
+				}
+				if !page.More {
+					break
+				}
+				if f.After = page.Next; newest {
+					f.After, f.Before = uuid.Nil, page.Next
+				}
+			}
+			f.After, f.Before = uuid.Nil, uuid.Nil
+			if !slices.EqualFunc(got, want, func(id uuid.UUID, task dbq.Task) bool { return id == task.ID }) {
+				t.Errorf("%s, newest first %v: the pages have %d tasks, want the %d of List", name, newest, len(got), len(want))
+			}
+		}
+	}
+}
