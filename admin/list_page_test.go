@@ -77,7 +77,8 @@ func TestPagesOfAListHaveEachMatchOnce(t *testing.T) {
 		"leased for long":  {Queue: "mail", States: in(dbq.StateProcessing), InStateFor: time.Hour},
 		"recent and waits": {States: in(dbq.StateCreated), EnteredWithin: time.Hour},
 	} {
-		for _, newest := range []bool{false, true} {
+		for i := range 4 {
+			newest, limit := i%2 == 1, []int{70, 2000}[i/2]
 			f.NewestFirst = newest
 			f.Limit = dbq.MaxBulk
 			want, err := ops.List(t.Context(), f)
@@ -85,7 +86,7 @@ func TestPagesOfAListHaveEachMatchOnce(t *testing.T) {
 				t.Fatal(name, err)
 			}
 			var got []uuid.UUID
-			f.Limit = 70
+			f.Limit = limit
 			for pages := 0; ; pages++ {
 				page, err := ops.ListPage(t.Context(), f)
 				if err != nil || len(page.Tasks) > f.Limit || pages > 100 {
