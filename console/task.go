@@ -31,6 +31,7 @@ type taskView struct {
 	Actions  []state.Transition
 	Machine  machine
 	Line     timeline
+	Graph    graph     // of the workflow
 	Step     string    // the task's name in its workflow
 	Workflow uuid.UUID // zero if it is in none
 	Trail    []admin.AuditEntry
@@ -58,6 +59,15 @@ func (c *Console) taskPage(v *visit) error {
 	page.Workflow, page.Step, err = workflow.Of(v.ctx(), v.db.client, t.ID)
 	if err != nil && !errors.Is(err, dbq.ErrNotFound) {
 		return err
+	}
+	if page.Step != "" {
+		w, err := v.steps(page.Workflow, auth.Read)
+		switch { // a workflow with steps in other queues is not shown to a user of one
+		case err == nil:
+			page.Graph = graphOf(w, t.ID)
+		case !errors.Is(err, dbq.ErrNotFound):
+			return err
+		}
 	}
 	if v.may(auth.Administer, t.Queue) {
 		if page.Trail, err = v.db.admin.Audit(v.ctx(), admin.AuditFilter{Task: t.ID, Limit: 50}); err != nil {

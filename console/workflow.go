@@ -6,6 +6,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/workflow"
+	"github.com/google/uuid"
 )
 
 // stepsShown is how many steps of a workflow a page shows.
@@ -24,6 +25,11 @@ func (v *visit) workflow(a auth.Action) (workflow.Info, error) {
 	if err != nil {
 		return workflow.Info{}, err
 	}
+	return v.steps(id, a)
+}
+
+// steps reads a workflow if the user may apply an action to all of its queues.
+func (v *visit) steps(id uuid.UUID, a auth.Action) (workflow.Info, error) {
 	w, err := workflow.Get(v.ctx(), v.db.client, id, stepsShown)
 	if err != nil {
 		return w, err
@@ -46,24 +52,9 @@ func (c *Console) workflowPage(v *visit) error {
 	}
 	page := struct {
 		workflow.Info
-		Rows []stepRow
-	}{Info: w}
-	at := map[string]int{} // of a task, in Rows
-	for _, s := range w.Steps {
-		at[s.Task.String()] = len(page.Rows)
-		page.Rows = append(page.Rows, stepRow{StepInfo: s, Level: 1})
-	}
-	for i := range page.Rows {
-		row := &page.Rows[i]
-		for _, n := range w.Needs {
-			from, known := at[n.Parent.String()]
-			if n.Child != row.Task || !known {
-				continue
-			}
-			row.Needs = append(row.Needs, page.Rows[from].Name)
-			row.Level = max(row.Level, page.Rows[from].Level+1)
-		}
-	}
+		Rows  []stepRow
+		Graph graph
+	}{w, stepsOf(w), graphOf(w, uuid.Nil)}
 	v.show(http.StatusOK, "workflow", "Workflow "+shorten(w.ID.String()), page)
 	return nil
 }
