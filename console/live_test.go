@@ -48,3 +48,14 @@ func TestAttemptsAndAuditOfATaskAreLive(t *testing.T) {
 	}
 	s.shows(s.live(s.get(200, taskPath(task))), "failed after", "no route", "sent twice")
 }
+
+// TestKeysFindTheQueuesOfTheOverview looks for what the keys g q, j, k and / go to; the browser's tests press them.
+func TestKeysFindTheQueuesOfTheOverview(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, ann)
+	s.enqueue("mail", dbq.NewTask{})
+	page := s.get(200, "/db/shop/")
+	s.shows(page, "<dt><kbd>g</kbd> then <kbd>o</kbd> <kbd>q</kbd>", "data-search")
+	s.shows(s.live(page), `data-queues><table class="rows">`, `id="queues"`)
+	s.hides(s.live(page), "data-search") // a refresh would change what is being typed
+}

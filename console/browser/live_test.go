@@ -46,3 +46,17 @@ func TestTroubleAppearsWithTheRefreshOfAnyPage(t *testing.T) {
 		t.Errorf("the badge is %s, and the title %q", badge, title)
 	}
 }
+
+func TestKeysOnTheOverview(t *testing.T) {
+	p := open(t)
+	p.do(chromedp.Navigate(p.url), chromedp.KeyEvent("gqj"))
+	const second = `document.querySelectorAll("[data-queues] tbody tr")[1].querySelector("a")`
+	if !value[bool](p, "document.activeElement === "+second) {
+		t.Error("g q and j do not go to the second queue")
+	}
+	p.do(chromedp.KeyEvent("/"))
+	if !value[bool](p, `document.activeElement.name === "queue"`) {
+		t.Error("/ does not go to the search")
+	}
+	p.do(chromedp.Navigate(p.url+"workers"), chromedp.KeyEvent("gq"), chromedp.WaitVisible(chromedp.CSS("[data-queues]")))
+}

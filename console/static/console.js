@@ -30,6 +30,13 @@ function move(by) {
   if (link) link.focus();
 }
 
+// queues goes to the first queue of the overview, here or on its page.
+function queues() {
+  const first = document.querySelector("[data-queues] tbody a"), overview = document.getElementById("trouble");
+  if (first) { row = 0; first.focus(); }
+  else if (overview) location.href = `${overview.href}#queues`;
+}
+
 let chord = 0; // when g was pressed
 function key(event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
@@ -37,6 +44,7 @@ function key(event) {
   const went = Date.now() - chord < 1500;
   chord = 0;
   if (went) {
+    if (event.key === "q") { queues(); return; }
     const link = document.querySelector(`nav.pages a[data-key="${CSS.escape(event.key)}"]`);
     if (link) link.click();
     return;
