@@ -170,6 +170,7 @@ func (c *Console) routes() http.Handler {
 		"POST /db/{database}/schedule/save":       c.saveSchedule,
 		"POST /db/{database}/schedule/{verb}":     c.changeSchedule,
 		"GET /db/{database}/workflow/{id}":        c.workflowPage,
+		"GET /db/{database}/workflow/{id}/{how}":  c.confirmWorkflow,
 		"POST /db/{database}/workflow/{id}/{how}": c.changeWorkflow,
 		"GET /db/{database}/server":               c.serverPage,
 		"GET /db/{database}/audit":                c.auditPage,

@@ -70,3 +70,28 @@ func TestDrawingOfALargeWorkflowIsBounded(t *testing.T) {
 	alone := s.enqueue("mail", dbq.NewTask{})
 	s.hides(s.get(200, taskPath(alone)), `class="graph"`)
 }
+
+// TestChangesOfAWorkflowAreConfirmed counts the tasks before a workflow is cancelled and retried.
+func TestChangesOfAWorkflowAreConfirmed(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, ann)
+	w, err := workflow.Enqueue(t.Context(), s.client, []workflow.Step{
+		{Name: "charge", Queue: "bills"}, {Name: "ship", Queue: "mail", Needs: []string{"charge"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := "/db/shop/workflow/" + w.ID.String()
+	s.shows(s.get(200, path), path+"/cancel", path+"/retry")
+	s.shows(s.get(200, path+"/retry"), "Nothing to retry")
+	s.shows(s.get(200, path+"/cancel"), "Cancel 2 tasks of the workflow?", `name="reason"`)
+	s.shows(s.get(200, path), ">CREATED", "waits") // the question changes nothing
+	s.post(303, path+"/cancel", "reason", "ordered twice")
+	s.shows(s.get(200, path+"/cancel"), "Nothing to cancel")
+	s.shows(s.get(200, path+"/retry"), "Retry 2 tasks of the workflow?")
+	s.get(404, path+"/complete")
+
+	bob := serve(t, s.client, user{auth.Principal{Name: "bob", Role: auth.Viewer}}, "")
+	bob.get(403, path+"/cancel")
+	bob.hides(bob.get(200, path), path+"/cancel")
+}

@@ -1,9 +1,11 @@
 package console
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/workflow"
 	"github.com/google/uuid"
@@ -59,28 +61,64 @@ func (c *Console) workflowPage(v *visit) error {
 	return nil
 }
 
-// changeWorkflow cancels or retries a workflow as a whole. Only a user of all queues may do that, because a page shows
-// only a part of a large one.
-func (c *Console) changeWorkflow(v *visit) error {
+// workflowChange is a change of a workflow as a whole.
+type workflowChange struct {
+	ID    uuid.UUID
+	How   string
+	Title string
+	Doc   string
+	Past  string
+	Count string // of the tasks that would change
+	None  bool
+	apply func(context.Context, *dbq.Client, uuid.UUID, ...admin.Option) (int, error)
+}
+
+// workflowChange reads the change of the path. Only a user of all queues may do it, because a page shows only a part
+// of a large workflow.
+func (v *visit) workflowChange() (workflowChange, error) {
 	if err := v.need(auth.Operate, ""); err != nil {
-		return err
+		return workflowChange{}, err
 	}
 	id, err := v.id()
 	if err != nil {
+		return workflowChange{}, err
+	}
+	switch how := v.r.PathValue("how"); how {
+	case "cancel":
+		return workflowChange{ID: id, How: how, Title: "Cancel", Past: "cancelled", apply: workflow.Cancel,
+			Doc: "All tasks of the workflow that have not ended go to POISON, as cancelled."}, nil
+	case "retry":
+		return workflowChange{ID: id, How: how, Title: "Retry", Past: "reenqueued", apply: workflow.Retry,
+			Doc: "All tasks of the workflow that are in POISON or parked run again, also those that were cancelled."}, nil
+	}
+	return workflowChange{}, errNoPage
+}
+
+// confirmWorkflow counts the tasks that a change of a workflow would change, and asks for a confirmation.
+func (c *Console) confirmWorkflow(v *visit) error {
+	change, err := v.workflowChange()
+	if err != nil {
 		return err
 	}
-	change, past := workflow.Cancel, "cancelled"
-	switch v.r.PathValue("how") {
-	case "cancel":
-	case "retry":
-		change, past = workflow.Retry, "reenqueued"
-	default:
-		return errNoPage
+	n, err := change.apply(v.ctx(), v.db.client, change.ID, admin.DryRun())
+	if err != nil {
+		return err
 	}
-	n, err := change(v.ctx(), v.db.client, id, v.changes()...)
+	change.Count, change.None = tasks(n), n == 0
+	v.show(http.StatusOK, "workflowchange", change.Title+" workflow "+shorten(change.ID.String()), change)
+	return nil
+}
+
+// changeWorkflow cancels or retries a workflow as a whole.
+func (c *Console) changeWorkflow(v *visit) error {
+	change, err := v.workflowChange()
+	if err != nil {
+		return err
+	}
+	n, err := change.apply(v.ctx(), v.db.client, change.ID, v.changes()...)
 	if err != nil {
 		return err
 	}
 	v.db.overview.expire()
-	return v.done(v.path("workflow/"+id.String()), changed(n)+past+".")
+	return v.done(v.path("workflow/"+change.ID.String()), changed(n)+change.Past+".")
 }
