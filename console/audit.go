@@ -3,6 +3,7 @@ package console
 import (
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
@@ -29,18 +30,30 @@ func (c *Console) auditPage(v *visit) error {
 			*field.to = id
 		}
 	}
+	for _, field := range []struct {
+		name string
+		to   *time.Time
+	}{{"since", &f.Since}, {"until", &f.Until}} {
+		if text := v.form(field.name); text != "" {
+			at, err := time.Parse("2006-01-02T15:04", text)
+			if err != nil {
+				return formError(field.name + ": write a time in UTC, such as 2026-01-31T16:30")
+			}
+			*field.to = at
+		}
+	}
 	entries, err := v.db.admin.Audit(v.ctx(), f)
 	if err != nil {
 		return err
 	}
 	page := struct {
-		Queue, Action, By, Task, Next string
-		Entries                       []admin.AuditEntry
-	}{Queue: f.Queue, Action: f.Action, By: f.By, Task: v.form("task")}
+		Queue, Action, By, Task, Since, Until, Next string
+		Entries                                     []admin.AuditEntry
+	}{Queue: f.Queue, Action: f.Action, By: f.By, Task: v.form("task"), Since: v.form("since"), Until: v.form("until")}
 	if len(entries) > pageSize {
 		entries = entries[:pageSize]
 		page.Next = v.path("audit", "queue", f.Queue, "action", f.Action, "by", f.By, "task", page.Task,
-			"at", entries[pageSize-1].ID.String())
+			"since", page.Since, "until", page.Until, "at", entries[pageSize-1].ID.String())
 	}
 	page.Entries = entries
 	v.show(http.StatusOK, "audit", "Audit", page)
