@@ -3,6 +3,7 @@ package admin
 import (
 	"cmp"
 	"context"
+	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/dialect"
@@ -32,8 +33,9 @@ type Page struct {
 	// as Filter.Before.
 	More bool
 	Next uuid.UUID
-	// Stopped means that the page ended because it had looked at enough tasks, up to the id Next.
+	// Stopped means that the page ended because it had looked at enough tasks, up to the id Next, which is as old as Upto.
 	Stopped bool
+	Upto    time.Time
 }
 
 // ListPage is List at a cost that does not grow with the table, also if few tasks match. A page can have fewer tasks
@@ -42,7 +44,9 @@ type Page struct {
 func (a *Admin) ListPage(ctx context.Context, f Filter) (p Page, err error) {
 	p.Tasks, err = a.list(ctx, "list", f, func(ctx context.Context, f store.Filter) ([]dialect.Row, error) {
 		found, err := a.store.ListPage(ctx, f)
-		p.More, p.Next, p.Stopped = found.More, found.Next, found.Stopped
+		if p.More, p.Next, p.Stopped = found.More, found.Next, found.Stopped; p.Stopped {
+			p.Upto = store.TimeOf(p.Next).UTC()
+		}
 		return found.Rows, err
 	})
 	return p, err

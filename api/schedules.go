@@ -166,7 +166,10 @@ func (a *API) changeSchedule(ctx context.Context, in *changeSchedule) (*changedS
 		return nil, err
 	}
 	var out changedSchedule
-	noted := []schedule.Option{schedule.By(p.Name), schedule.Reason(in.Body.Reason)}
+	noted := []schedule.Option{schedule.Reason(in.Body.Reason)}
+	if p.Name != "" { // an embedder's authenticator may leave it empty
+		noted = append(noted, schedule.By(p.Name))
+	}
 	switch in.Change {
 	case "pause":
 		err = d.schedules.Pause(ctx, s.Name, noted...)

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"encoding/json"
 	"errors"
 	"maps"
 	"strconv"
@@ -27,12 +28,15 @@ func hopsOf(t *dbq.Task) int {
 	return max(n, 0)
 }
 
-// farHeaders returns the headers of a task at the far side.
+// farHeaders returns the headers of a task at the far side. Headers that leave no space for the counter have none.
 func farHeaders(t *dbq.Task) map[string]string {
 	out := maps.Clone(t.Headers)
 	if out == nil {
 		out = map[string]string{}
 	}
 	out[HopsHeader] = strconv.Itoa(hopsOf(t) + 1)
+	if b, err := json.Marshal(out); err != nil || len(b) > dbq.MaxHeaders { // the far side would refuse the task
+		return t.Headers
+	}
 	return out
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -151,4 +152,21 @@ func TestRevokedSessionReadsForTenSecondsAndChangesNothing(t *testing.T) {
 	}
 	time.Sleep(10*time.Second + 10*time.Millisecond)
 	s.as(303, secret, "/db/shop/")
+}
+
+// TestSessionDoesNotKeepTheUserOfAProxy: behind a proxy that names the user in a header, two users send the same cookie,
+// which is nobody's token.
+func TestSessionDoesNotKeepTheUserOfAProxy(t *testing.T) {
+	t.Parallel()
+	client := dbqtest.New(t).Client
+	proxy := auth.Proxy{From: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, UserHeader: "X-User",
+		Rules: auth.Rules{{User: "ann", Role: auth.Admin}, {User: "bob", Role: auth.Viewer}}}
+	s := serve(t, client, auth.Chain{auth.NewTokens(client), proxy}, "")
+	as := func(user string) string {
+		return s.do(200, http.MethodGet, "/db/shop/tasks", "", "Cookie", "dbq_session=garbage", "X-User", user)
+	}
+	s.shows(as("ann"), "ann")
+	s.shows(as("bob"), "bob")
+	s.hides(as("bob"), ">ann<", "Enqueue a task")
+	s.post(401, "/login", "token", "garbage")
 }

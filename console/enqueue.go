@@ -67,6 +67,9 @@ func (c *Console) enqueuePage(v *visit) error {
 	return nil
 }
 
+// hopsHeader is bridge.HopsHeader; the console needs nothing else of the bridge.
+const hopsHeader = "dbq-hops"
+
 // copyOf returns the form that enqueues a copy of a task.
 func copyOf(t dbq.Task) (newTask, error) {
 	if len(t.Payload) > maxEdited {
@@ -77,6 +80,8 @@ func copyOf(t dbq.Task) (newTask, error) {
 	if !survives(form.Payload) {
 		form.Base64, form.Payload = true, base64.StdEncoding.EncodeToString(t.Payload)
 	}
+	t.Headers = maps.Clone(t.Headers)
+	delete(t.Headers, hopsHeader) // a new task was not forwarded before
 	form.Headers = headerLines(t.Headers)
 	if same, err := parseHeaders(form.Headers); err != nil || !maps.Equal(same, t.Headers) || !survives(form.Headers) {
 		b, err := json.MarshalIndent(t.Headers, "", "  ")

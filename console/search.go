@@ -53,9 +53,7 @@ func (s selection) search(ctx context.Context, d *database, f admin.Filter,
 	if !s.searches() {
 		f.Limit = pageSize
 		page, err := read(ctx, f)
-		if out = (found{tasks: page.Tasks, more: page.More, last: page.Next}); page.Stopped {
-			out.upto = time.Unix(page.Next.Time().UnixTime()).UTC()
-		}
+		out = found{tasks: page.Tasks, more: page.More, last: page.Next, upto: page.Upto}
 		for i := range out.tasks {
 			d.redact.Task(&out.tasks[i])
 		}
@@ -91,7 +89,9 @@ func (s selection) search(ctx context.Context, d *database, f admin.Filter,
 		}
 	}
 	if out.more = out.looked < len(all) || page.More; out.looked == len(all) && page.More {
-		out.last = page.Next
+		if out.last = page.Next; len(all) == 0 {
+			out.upto = page.Upto
+		}
 	}
 	return out, nil
 }

@@ -128,6 +128,25 @@ func TestListOfFewMatchesIsBoundedAndGoesOn(t *testing.T) {
 	s.hides(page, "Searched the tasks", `rel="next"`)
 }
 
+// TestSearchForATextGoesOnBehindTasksOfOtherQueues looks for a text in a queue whose task is older than all that one
+// page looks at.
+func TestSearchForATextGoesOnBehindTasksOfOtherQueues(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, ann)
+	rare := s.enqueue("rare", dbq.NewTask{Payload: []byte(`"planted"`)})
+	for range 21 {
+		if _, err := s.client.Queue("mail").EnqueueMany(t.Context(), make([]dbq.NewTask, 1000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	page := s.get(200, "/db/shop/tasks", "queue", "rare", "state", "CREATED", "payload", "planted")
+	next := regexp.MustCompile(`href="([^"]+)" rel="next"`).FindStringSubmatch(page)
+	if next == nil {
+		t.Fatal("the page does not go on")
+	}
+	s.shows(s.get(200, html.UnescapeString(next[1])), rare.ID.String())
+}
+
 // TestSearchRevealsNothingHidden: what a page hides can also not be found, because a match would reveal it.
 func TestSearchRevealsNothingHidden(t *testing.T) {
 	t.Parallel()

@@ -61,10 +61,12 @@ type authenticatorFunc func(*http.Request) (auth.Principal, error)
 // Authenticate implements auth.Authenticator.
 func (f authenticatorFunc) Authenticate(r *http.Request) (auth.Principal, error) { return f(r) }
 
-// withToken returns a request with a bearer token.
+// withToken returns a request whose only credentials are a bearer token. With those of the request itself, such as a
+// proxy's header, the principal would not be that of the token, and pages would remember it for the token's other
+// users.
 func withToken(r *http.Request, token string) *http.Request {
 	r = r.Clone(r.Context())
-	r.Header.Set("Authorization", "Bearer "+token)
+	r.Header, r.TLS = http.Header{"Authorization": {"Bearer " + token}}, nil
 	return r
 }
 

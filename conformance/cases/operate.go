@@ -38,6 +38,8 @@ func operateCases() []Case {
 		{Name: "Stats", run: operateStats,
 			Law: "Stats counts every queue's tasks by state, those that are due or parked, and how long the oldest has been " +
 				"due; StatsOf does so for one queue."},
+		Case{Name: "StatsOfManyQueues", Once: true, run: operateStatsMany,
+			Law: "Stats counts each of many queues, also those that are new since its last call or have ended."},
 		Case{Name: "StatsStopAtTheirLimit", Once: true, run: operateStatsUpTo,
 			Law: "Counting up to a limit reports which states may have more tasks, and the exact lag."},
 		{Name: "RevokeIsRecorded", run: operateRevoked,

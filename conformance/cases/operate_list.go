@@ -216,6 +216,28 @@ func (t *test) wantStats(stats []admin.QueueStats, b *dbq.Queue, lag time.Durati
 	}
 }
 
+func operateStatsMany(t *test) {
+	c := t.open()
+	const queues = 230
+	name := func(i int) string { return fmt.Sprintf("%03d", i) }
+	for i := range queues - 1 {
+		t.enqueueMany(c.Queue(name(i)), i%3+1, nil)
+	}
+	for _, last := range []int{queues - 1, queues} { // the second time, the client knows the others
+		stats, err := admin.New(c).Stats(t.ctx)
+		t.must(err)
+		if len(stats) != last {
+			t.Fatalf("%d queues have tasks, Stats returns %d", last, len(stats))
+		}
+		for i, s := range stats {
+			if want := int64(i%3 + 1); s.Queue != name(i) || s.Count[dbq.StateCreated] != want || s.Due != want {
+				t.Errorf("queue %s has %d tasks, got %+v", name(i), want, s)
+			}
+		}
+		t.enqueueMany(c.Queue(name(queues-1)), (queues-1)%3+1, nil)
+	}
+}
+
 func operateStatsUpTo(t *test) {
 	const n, most, lag = 12, 5, 10 * time.Minute
 	c := t.open()

@@ -121,6 +121,11 @@ func workflowRecovery(t *test) {
 		t.must(ends.Close())
 		t.must(caller.Commit())
 	}
+	brief, cancel := context.WithTimeout(t.ctx, 50*time.Millisecond)
+	if err := workflow.Resume(brief, c); err == nil {
+		t.Errorf("a Resume that was cut reports no error")
+	}
+	cancel()
 	ctx, stop := context.WithCancel(t.ctx)
 	resumed := make(chan struct{})
 	go func() {

@@ -81,7 +81,7 @@ func (s *Store) countEnqueued(ctx context.Context, since int64) (map[string]int6
 		until := begin.Add(part)
 		last, more, failed := s.idBehind(ctx, firstID(begin), firstID(until), sampleEnqueued/sampleParts)
 		if err = failed; more {
-			until = timeOf(last)
+			until = TimeOf(last)
 			if least := begin.Add(time.Millisecond); until.Before(least) {
 				until = least
 			}

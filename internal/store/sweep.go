@@ -116,8 +116,8 @@ func firstID(t time.Time) uuid.UUID {
 	return id
 }
 
-// timeOf returns the time of an id.
-func timeOf(id uuid.UUID) time.Time {
+// TimeOf returns the time of an id.
+func TimeOf(id uuid.UUID) time.Time {
 	return time.UnixMilli(int64(binary.BigEndian.Uint64(id[:]) >> 16))
 }
 

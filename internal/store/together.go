@@ -37,7 +37,10 @@ func together[T parted](ctx context.Context, s *Store, conn dialect.Conn, text, 
 			all = dialect.Args{}
 		}
 		for i := range n {
-			all[sqlrun.PartName(name, i)] = some[min(i, len(some)-1)]
+			all[sqlrun.PartName(name, i)] = "" // no queue has this name, so the part costs little
+			if i < len(some) {
+				all[sqlrun.PartName(name, i)] = some[i]
+			}
 		}
 		rows, err := sqlrun.QueryAs[T](ctx, s.sql, conn, sqlrun.TogetherText(text, n, name), all)
 		if err != nil {

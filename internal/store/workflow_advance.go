@@ -18,9 +18,11 @@ const (
 	advanceNeeds = 1000
 	// changesAtOnce is how many records AdvanceWorkflows reads at a time.
 	changesAtOnce = 200
-	// advanceTimeout bounds the wait for tasks that other transactions have locked, and advanceBriefly that of the first
-	// try.
-	advanceTimeout, advanceBriefly = 5 * time.Second, 250 * time.Millisecond
+	// blockedAtOnce is how many of them may be blocked until it reads all.
+	blockedAtOnce = 3
+	// advanceTimeout bounds the wait for tasks that other transactions have locked; briefTry is that of the first try, and
+	// loneTry that of each task by itself.
+	advanceTimeout, briefTry, loneTry = 5 * time.Second, 250 * time.Millisecond, 2 * time.Second
 )
 
 // lastID is above every id.
@@ -106,49 +108,68 @@ func advanceLarge(ctx context.Context, parent uuid.UUID, write func(*advance) er
 //
 // Changes that cannot be carried out at once, because a transaction has locked one of their tasks, come last, in any
 // order: they delay no others.
-func (s *Store) AdvanceWorkflows(ctx context.Context, age time.Duration, promoted func([]Promoted)) error {
-	for limit := changesAtOnce; ; {
-		records, err := s.readKV(ctx, s.sql.Texts.ListKV, dialect.Args{"namespace": workflowNamespace, "limit": limit})
-		done := 0
-		var blocked []WorkflowChange
-		for _, r := range records {
-			if r.Now-r.Updated < age.Microseconds() {
-				continue
-			}
-			c := changeOf(r)
-			if _, busy := s.advancing.Load(c.Name); busy { // by another call
-				continue
-			}
-			brief, cancel := context.WithTimeout(ctx, advanceBriefly)
-			one := s.Advance(brief, c, promoted)
-			cancel()
-			if one == nil {
-				done++
-			} else if ctx.Err() == nil {
-				blocked = append(blocked, c)
-			}
-		}
+func (s *Store) AdvanceWorkflows(ctx context.Context, age time.Duration, promoted func([]Promoted)) (err error) {
+	tried := map[string]bool{}
+	for again := true; again; {
+		blocked, failed := s.advanceBriefly(ctx, age, tried, promoted)
+		again = false
 		rand.Shuffle(len(blocked), func(i, k int) { blocked[i], blocked[k] = blocked[k], blocked[i] })
 		for _, c := range blocked {
 			one := s.advanceApart(ctx, c, promoted)
-			switch {
-			case one == nil:
-				done++
-			case !errors.Is(one, context.DeadlineExceeded) || ctx.Err() != nil: // else another client is at it
-				err = errors.Join(err, one)
+			if one == nil {
+				again = true // what a brief try of a long chain has left is a change of its own
+			} else if errors.Is(one, context.DeadlineExceeded) {
+				break // another client is at it; the others have their turn in later searches
+			} else {
+				failed = errors.Join(failed, one)
 			}
-			if errors.Is(one, context.DeadlineExceeded) { // the others have their turn in later searches
+		}
+		err = errors.Join(err, failed)
+		if ctx.Err() != nil {
+			return errors.Join(err, ctx.Err())
+		}
+	}
+	return err
+}
+
+// advanceBriefly tries each change that was not tried before for a moment, and returns those that take longer. As soon
+// as there are some, it reads all changes, in any order, so that the oldest ones do not keep it busy each time.
+func (s *Store) advanceBriefly(ctx context.Context, age time.Duration, tried map[string]bool,
+	promoted func([]Promoted)) (blocked []WorkflowChange, err error) {
+	for limit := changesAtOnce; ; {
+		records, err := s.readKV(ctx, s.sql.Texts.ListKV, dialect.Args{"namespace": workflowNamespace, "limit": limit})
+		if err != nil {
+			return blocked, err
+		}
+		rand.Shuffle(len(records), func(i, k int) { records[i], records[k] = records[k], records[i] })
+		fresh := false
+		for _, r := range records {
+			if c := changeOf(r); !tried[c.Name] && r.Now-r.Updated >= age.Microseconds() && !s.isAdvancing(c.Name) {
+				fresh, tried[c.Name] = true, true
+				brief, cancel := context.WithTimeout(ctx, briefTry)
+				one := s.Advance(brief, c, promoted)
+				cancel()
+				if one != nil {
+					blocked = append(blocked, c)
+				}
+			}
+			if ctx.Err() != nil || limit < maxRecords && len(blocked) > blockedAtOnce {
 				break
 			}
 		}
-		all := len(records) < limit
 		switch {
-		case ctx.Err() != nil, all && len(blocked) == 0, done == 0 && (all || limit == maxRecords):
-			return err
-		case done == 0: // there may be others behind these
+		case ctx.Err() != nil, len(records) < limit && !fresh, !fresh && limit == maxRecords:
+			return blocked, nil
+		case !fresh, len(blocked) > blockedAtOnce:
 			limit = maxRecords
-		} // what a brief try of a long chain has left is a change of its own
+		}
 	}
+}
+
+// isAdvancing reports whether another call of this client is at a change.
+func (s *Store) isAdvancing(name string) bool {
+	_, busy := s.advancing.Load(name)
+	return busy
 }
 
 // advanceApart is Advance for a change that may have failed before. If it fails again, as when a transaction has locked
@@ -159,7 +180,7 @@ func (s *Store) advanceApart(ctx context.Context, c WorkflowChange, promoted fun
 		defer cancel()
 		return s.Advance(ctx, c, promoted)
 	}
-	if _, busy := s.advancing.Load(c.Name); busy {
+	if s.isAdvancing(c.Name) {
 		return context.DeadlineExceeded
 	}
 	err := try(c, advanceTimeout)
@@ -168,7 +189,7 @@ func (s *Store) advanceApart(ctx context.Context, c WorkflowChange, promoted fun
 	}
 	for _, id := range c.Tasks {
 		if ctx.Err() == nil {
-			err = errors.Join(err, try(WorkflowChange{Tasks: []uuid.UUID{id}}, advanceBriefly))
+			err = errors.Join(err, try(WorkflowChange{Tasks: []uuid.UUID{id}}, loneTry))
 		}
 	}
 	return err

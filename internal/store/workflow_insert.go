@@ -46,7 +46,7 @@ func (w *NewWorkflow) SetIDs() {
 func (w *NewWorkflow) AwaitLaterIDs() {
 	last := time.Time{}
 	for i := range w.Tasks {
-		if at := timeOf(w.Tasks[i].ID); w.Tasks[i].Key != "" && at.After(last) {
+		if at := TimeOf(w.Tasks[i].ID); w.Tasks[i].Key != "" && at.After(last) {
 			last = at
 		}
 	}
