@@ -154,8 +154,8 @@ func TestRevokedSessionReadsForTenSecondsAndChangesNothing(t *testing.T) {
 	s.as(303, secret, "/db/shop/")
 }
 
-// TestSessionDoesNotKeepTheUserOfAProxy: behind a proxy that names the user in a header, two users send the same cookie,
-// which is nobody's token.
+// TestSessionDoesNotKeepTheUserOfAProxy: behind a proxy that names the user in a header, two users send the same
+// cookie, which is nobody's token.
 func TestSessionDoesNotKeepTheUserOfAProxy(t *testing.T) {
 	t.Parallel()
 	client := dbqtest.New(t).Client
