@@ -2,8 +2,6 @@ package console_test
 
 import (
 	"context"
-	"database/sql"
-	"database/sql/driver"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -22,6 +20,7 @@ import (
 	"github.com/dbq-go/dbq/dbqtest"
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/internal/querycount"
 )
 
 // countedScheme is SQLite with a count of the statements that read. Nothing but the test of the cost uses it.
@@ -33,39 +32,11 @@ func init() {
 	open := func(ctx context.Context, dsn string) (dialect.Pool, error) {
 		pool, err := sqlite.Open(ctx, "sqlite"+strings.TrimPrefix(dsn, countedScheme))
 		if err == nil {
-			pool.Read = sql.OpenDB(countedPool{pool.Read})
+			pool.Read = querycount.Wrap(pool.Read, &countedReads)
 		}
 		return pool, err
 	}
 	dialect.Register(dialect.Driver{Schemes: []string{countedScheme}, Dialect: sqlite.Dialect{}, Open: open, File: true})
-}
-
-type countedPool struct{ *sql.DB }
-
-func (p countedPool) Driver() driver.Driver { return p.DB.Driver() }
-
-func (p countedPool) Connect(ctx context.Context) (out driver.Conn, err error) {
-	held, err := p.Conn(ctx)
-	if err == nil {
-		err = held.Raw(func(inner any) error {
-			out = countedConn{inner.(driver.Conn), inner.(driver.QueryerContext), held}
-			return nil
-		})
-	}
-	return out, err
-}
-
-type countedConn struct {
-	driver.Conn
-	inner driver.QueryerContext
-	held  *sql.Conn
-}
-
-func (c countedConn) Close() error { return c.held.Close() }
-
-func (c countedConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	countedReads.Add(1)
-	return c.inner.QueryContext(ctx, query, args)
 }
 
 // TestOpenOverviewCostsLessThanAStatementASecond has 100 queues and several browsers, each of which asks for the

@@ -28,10 +28,10 @@ func (o overview) statements() int { return 4 + len(o.Queues)/200 + max(len(o.Qu
 // keepOverview returns how long a reading is shown.
 func keepOverview(o overview) time.Duration { return time.Duration(o.statements()) * overviewEach }
 
-// listTogether returns a context in which the settings, limits and pauses of queues, the workers and the schedules are
+// listAtOnce returns a context in which the settings, limits and pauses of queues, the workers and the schedules are
 // read by one statement.
-func (d *database) listTogether(ctx context.Context) context.Context {
-	return access.Of(d.client).Store.ListTogether(ctx, store.NamespaceSettings, dialect.LimitNamespace,
+func (d *database) listAtOnce(ctx context.Context) context.Context {
+	return access.Of(d.client).Store.ListAtOnce(ctx, store.NamespaceSettings, dialect.LimitNamespace,
 		dialect.PauseNamespace, store.NamespaceWorkers, store.NamespaceSchedules)
 }
 

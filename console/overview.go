@@ -78,7 +78,7 @@ const oldestFine = 5 * time.Minute
 
 // readOverview reads the overview of a database.
 func (d *database) readOverview(ctx context.Context) (out overview, err error) {
-	ctx = d.listTogether(ctx)
+	ctx = d.listAtOnce(ctx)
 	stats, err := d.stats(ctx)
 	if err != nil {
 		return out, err

@@ -58,13 +58,7 @@ func (l layout) Link(page string, query ...string) string { return l.visit.path(
 func (l layout) TasksLink(s selection) string { return l.visit.path("tasks", s.fields()...) }
 
 // SignIn returns the path of the form that signs in and leads back to this page.
-func (l layout) SignIn() string {
-	to := ""
-	if l.visit.r.Method == http.MethodGet {
-		to = l.visit.r.URL.RequestURI()
-	}
-	return link(l.Prefix+"/login", "to", to)
-}
+func (l layout) SignIn() string { return l.visit.console.signInLink(l.visit.r) }
 
 // May reports whether the user may apply an action to a queue of the layout's database.
 func (l layout) May(action, queue string) bool {

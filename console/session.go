@@ -80,14 +80,19 @@ func (c *Console) refused(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, auth.ErrUnauthenticated) && r.Header.Get("HX-Request") != "":
 		http.Error(w, "Your session has ended. Sign in again.", http.StatusUnauthorized)
 	case errors.Is(err, auth.ErrUnauthenticated):
-		to := ""
-		if r.Method == http.MethodGet {
-			to = r.URL.RequestURI()
-		}
-		http.Redirect(w, r, link(c.cfg.Prefix+"/login", "to", to), http.StatusSeeOther)
+		http.Redirect(w, r, c.signInLink(r), http.StatusSeeOther)
 	default:
 		v.showError(err)
 	}
+}
+
+// signInLink returns the path of the form that signs in, which leads back to the page of a request.
+func (c *Console) signInLink(r *http.Request) string {
+	to := ""
+	if r.Method == http.MethodGet {
+		to = r.URL.RequestURI()
+	}
+	return link(c.cfg.Prefix+"/login", "to", to)
 }
 
 // loginForm is what the form that signs in shows.

@@ -212,8 +212,8 @@ type Statements struct {
 	// ExpireKeyRates removes at most :limit of its rows, of all queues, whose full_at was at least :age ago.
 	ExpireKeyRates string `args:"age limit" empty:"default"`
 	// LimitIdle makes the server end the session, and so free what a transaction has locked, if the client is silent for
-	// ten seconds before the end of the transaction. Checkouts within limits run it first in their transactions, or before
-	// them if there is an EndLimitIdle, which runs after the end and restores the setting of the session.
+	// ten seconds before the end of the transaction. What locks a queue's limits runs it first in its transaction, or
+	// before that if there is an EndLimitIdle, which runs after the end and restores the setting of the session.
 	LimitIdle    string `empty:"allowed"`
 	EndLimitIdle string `empty:"allowed"`
 	// Notify sends :payload to the listeners of :channel, immediately or when its transaction commits; see Listener.

@@ -26,7 +26,7 @@ var layers = []string{
 	"internal/sqlrun",
 	"dialect/internal/dialecttest",
 	"internal/errs",
-	"internal/limits internal/series",
+	"internal/limits internal/series internal/querycount",
 	"internal/store",
 	"internal/wake internal/control",
 	"internal/core",

@@ -17,7 +17,9 @@ import (
 
 func newSchedule(a *app) *cobra.Command {
 	return parent("dbq schedule", newSchedulePut(a), newSchedulePreview(a), newScheduleList(a), newScheduleShow(a),
-		newSchedulePause(a), newScheduleResume(a), newScheduleRun(a), newScheduleDelete(a))
+		a.scheduleChange("dbq schedule pause", "paused", (*schedule.Schedules).Pause),
+		a.scheduleChange("dbq schedule resume", "resumed", (*schedule.Schedules).Resume),
+		newScheduleRun(a), newScheduleDelete(a))
 }
 
 // onSchedule makes a command on the schedule named by its argument.
@@ -232,13 +234,15 @@ func (a *app) onNotedSchedule(use string,
 	return cmd
 }
 
-func newSchedulePause(a *app) *cobra.Command {
-	return a.onNotedSchedule("dbq schedule pause",
+// scheduleChange makes a command that changes the schedule named by its argument, and prints it.
+func (a *app) scheduleChange(use, past string,
+	change func(*schedule.Schedules, context.Context, string, ...schedule.Option) error) *cobra.Command {
+	return a.onNotedSchedule(use,
 		func(ctx context.Context, c *dbq.Client, name string, noted ...schedule.Option) error {
-			if err := schedule.New(c).Pause(ctx, name, noted...); err != nil {
+			if err := change(schedule.New(c), ctx, name, noted...); err != nil {
 				return err
 			}
-			return a.changedSchedule(ctx, c, name, "paused")
+			return a.changedSchedule(ctx, c, name, past)
 		})
 }
 
@@ -256,16 +260,6 @@ func (a *app) changedSchedule(ctx context.Context, c *dbq.Client, name, past str
 		return err
 	}
 	return a.printJSON(scheduleViewOf(i, paused))
-}
-
-func newScheduleResume(a *app) *cobra.Command {
-	return a.onNotedSchedule("dbq schedule resume",
-		func(ctx context.Context, c *dbq.Client, name string, noted ...schedule.Option) error {
-			if err := schedule.New(c).Resume(ctx, name, noted...); err != nil {
-				return err
-			}
-			return a.changedSchedule(ctx, c, name, "resumed")
-		})
 }
 
 func newScheduleDelete(a *app) *cobra.Command {

@@ -82,7 +82,7 @@ func TestServeDrains(t *testing.T) {
 	waits.send(t, waits.rest)
 	sends := s.slowly(t, "/queues/other/tasks", `{"payload": "kept"}`)
 	sends.send(t, sends.rest[:5])
-	time.Sleep(500 * time.Millisecond) // both are under way
+	time.Sleep(500 * time.Millisecond) // both are handled; most likely the checkout waits by now, and it must end anyway
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

@@ -16,10 +16,11 @@ import (
 // slowRequest is a POST to the database default whose body a test sends in parts.
 type slowRequest struct {
 	conn net.Conn
-	rest string // of the body
+	from *bufio.Reader // of conn
+	rest string        // of the body
 }
 
-// slowly sends the headers of a request.
+// slowly sends the headers of a request, and waits until its handler reads the body.
 func (s *serving) slowly(t *testing.T, path, body string) *slowRequest {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
@@ -28,9 +29,13 @@ func (s *serving) slowly(t *testing.T, path, body string) *slowRequest {
 	}
 	t.Cleanup(func() { conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(patience))
-	r := &slowRequest{conn, body}
+	r := &slowRequest{conn, bufio.NewReader(conn), body}
 	r.send(t, fmt.Sprintf("POST /v1/db/default%s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"+
-		"Content-Length: %d\r\n\r\n", path, len(body)))
+		"Content-Length: %d\r\nExpect: 100-continue\r\n\r\n", path, len(body)))
+	if line, err := r.from.ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
+		t.Fatalf("the server does not ask for the body: %q, %v", line, err)
+	}
+	_, _ = r.from.ReadString('\n') // the empty line after it
 	return r
 }
 
@@ -44,7 +49,7 @@ func (r *slowRequest) send(t *testing.T, part string) {
 // answer waits for the response.
 func (r *slowRequest) answer(t *testing.T) (int, string) {
 	t.Helper()
-	response, err := http.ReadResponse(bufio.NewReader(r.conn), nil)
+	response, err := http.ReadResponse(r.from, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

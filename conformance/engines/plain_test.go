@@ -3,7 +3,6 @@ package engines
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"maps"
 	"net/url"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/dbq-go/dbq/conformance/internal/proxy"
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/internal/querycount"
 )
 
 // plainTrips are the round trips of calls on a queue without limits, of tasks without keys, workflows, unique rules and
@@ -152,36 +152,6 @@ func (c countedConn) Query(ctx context.Context, query string, args ...any) (dial
 	return c.Conn.Query(ctx, query, args...)
 }
 
-// countedReads is a connector of the connections of a pool, whose queries it counts.
-type countedReads struct{ *sql.DB }
-
-func (c countedReads) Driver() driver.Driver { return c.DB.Driver() }
-
-func (c countedReads) Connect(ctx context.Context) (out driver.Conn, err error) {
-	held, err := c.Conn(ctx)
-	if err != nil {
-		return nil, err
-	}
-	err = held.Raw(func(inner any) error {
-		out = countedReader{inner.(driver.Conn), inner.(driver.QueryerContext), held}
-		return nil
-	})
-	return out, err
-}
-
-type countedReader struct {
-	driver.Conn
-	inner driver.QueryerContext
-	held  *sql.Conn
-}
-
-func (c countedReader) Close() error { return c.held.Close() }
-
-func (c countedReader) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	countedStatements.Add(1)
-	return c.inner.QueryContext(ctx, query, args)
-}
-
 func init() {
 	dialect.Register(dialect.Driver{Schemes: []string{countedScheme}, Dialect: countedDialect{},
 		Open: func(ctx context.Context, dsn string) (dialect.Pool, error) {
@@ -189,7 +159,7 @@ func init() {
 			if err != nil {
 				return pool, err
 			}
-			pool.Read = sql.OpenDB(countedReads{pool.Read})
+			pool.Read = querycount.Wrap(pool.Read, &countedStatements)
 			group := pool.GroupCommit
 			pool.GroupCommit = func(ctx context.Context, w dialect.Writer, query string, args []any) (int64, bool, error) {
 				touched, ok, err := group(ctx, w, query, args)

@@ -49,12 +49,12 @@ var ways = map[string]string{
 	"peek": "PRIMARY", "inserted": "PRIMARY", "payloads": "PRIMARY",
 	"complete uniform": "PRIMARY", "lock uniform": "PRIMARY", "lock free": "PRIMARY",
 	"count up to": "lane", "next queue": "lane", "id behind": "PRIMARY", "id before": "PRIMARY", "list window": "PRIMARY",
-	"count together": "lane", "next together": "lane",
+	"count union": "lane", "next union": "lane",
 	"busy": "lane", "due of keys": "key", "heads of keys": "order",
 }
 
 // lockless are statements that only read, without locks.
-var lockless = []string{"inserted", "due", "count up to", "next queue", "count together", "next together", "id behind",
+var lockless = []string{"inserted", "due", "count up to", "next queue", "count union", "next union", "id behind",
 	"id before", "list window"}
 
 // TestEachStatementOfAWorkerReachesItsRowsByTheRightIndex holds the promise of flat cost, whether the optimizer's
@@ -112,8 +112,8 @@ func planEach(t *testing.T, s *sqlrun.Session) {
 	plain["list window"] = sqlrun.ListText(st.List, `1 = 1 AND coalesce(queue, '') = :queue AND kind = :kind
    AND coalesce(task_key, '') = :task_key AND updated <= 1 AND id > :after AND id < :before
    AND coalesce(state, -1) IN (0)`, true)
-	plain["count together"] = sqlrun.TogetherText(st.CountUpTo, 3, "queue")
-	plain["next together"] = sqlrun.TogetherText(st.NextQueue, 3, "queue")
+	plain["count union"] = sqlrun.UnionText(st.CountUpTo, 3, "queue")
+	plain["next union"] = sqlrun.UnionText(st.NextQueue, 3, "queue")
 	batches["due of keys"], batches["heads of keys"] = st.DueOfKeys, st.HeadsOfKeys
 	batches["settle"], batches["remove"], batches["extend"], batches["peek"] = st.Settle, st.Remove, st.Extend, st.Peek
 	batches["lock free"], batches["drop leases"], batches["start"] = st.LockFree, st.DropLeases, st.Start

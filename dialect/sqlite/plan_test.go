@@ -83,8 +83,8 @@ var wanted = map[string][]string{
 	"id before":      {"id"},
 	"list window":    {"id"},
 	"list failed":    {"failed"},
-	"count together": {"busy", "failed", "ready"},
-	"next together":  {"busy", "failed", "ready"},
+	"count union":    {"busy", "failed", "ready"},
+	"next union":     {"busy", "failed", "ready"},
 
 	"complete one":     {"id"},
 	"complete uniform": {"id"},
@@ -111,8 +111,8 @@ func checkPlans(t *testing.T, s *sqlrun.Session) {
 	plain["id behind"], plain["id before"] = st.IDBehind, st.IDBefore
 	plain["list window"] = sqlrun.ListText(st.List, window, true)
 	plain["list failed"] = sqlrun.ListText(st.List, failed, true)
-	plain["count together"] = sqlrun.TogetherText(st.CountUpTo, 3, "queue")
-	plain["next together"] = sqlrun.TogetherText(st.NextQueue, 3, "queue")
+	plain["count union"] = sqlrun.UnionText(st.CountUpTo, 3, "queue")
+	plain["next union"] = sqlrun.UnionText(st.NextQueue, 3, "queue")
 	batches["settle"], batches["remove"], batches["extend"], batches["peek"] = st.Settle, st.Remove, st.Extend, st.Peek
 	batches["start"] = st.Start
 	maps.DeleteFunc(batches, func(name string, _ dialect.Batch) bool { return strings.HasPrefix(name, "insert") })

@@ -168,7 +168,7 @@ func (s *Store) SetLimits(ctx context.Context, queue string, change func(Limits)
 	if err := limits.QueueName(queue); err != nil {
 		return err
 	}
-	err := s.writeTx(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) error {
+	err := s.writeBy(ctx, s.limitsTx, func(ctx context.Context, conn dialect.Conn, _ bool) error {
 		old, exists, _, err := s.lockLimits(ctx, conn, queue, nil)
 		if err != nil {
 			return err
@@ -246,16 +246,28 @@ func (s *Store) putKV(
 	return err
 }
 
-// lockLimits locks the limits of a queue until the transaction ends, and then reads them, and whether the queue is
-// paused. Between these, it runs the statements of ahead.
+// limitsTx runs f in a transaction for lockLimits. The server ends it if the client is silent for ten seconds: a client
+// that stops would otherwise keep all checkouts of the queue waiting.
+func (s *Store) limitsTx(ctx context.Context, f func(context.Context, dialect.Conn) error) error {
+	set, restore := s.sql.Texts.LimitIdle, s.sql.Texts.EndLimitIdle
+	if restore != "" {
+		return s.sql.LockedTx(ctx, dialect.Lock{Take: set, Free: restore}, f)
+	}
+	return s.sql.Tx(ctx, func(ctx context.Context, conn dialect.Conn) error {
+		if set != "" {
+			if _, err := s.sql.ExecLater(ctx, conn, set, nil); err != nil {
+				return err
+			}
+		}
+		return f(ctx, conn)
+	})
+}
+
+// lockLimits locks the limits of a queue until its transaction, a limitsTx, ends, and then reads them, and whether the
+// queue is paused. Between these, it runs the statements of ahead.
 func (s *Store) lockLimits(ctx context.Context, conn dialect.Conn, queue string, ahead func() error) (
 	r Record, exists, paused bool, err error,
 ) {
-	if text := s.sql.Texts.LimitIdle; text != "" && s.sql.Texts.EndLimitIdle == "" {
-		if _, err := s.sql.ExecLater(ctx, conn, text, nil); err != nil {
-			return r, false, false, err
-		}
-	}
 	locked, err := s.sql.ExecLater(ctx, conn, s.sql.Texts.LockKV,
 		dialect.Args{"namespace": dialect.LimitNamespace, "name": queue})
 	if err != nil {

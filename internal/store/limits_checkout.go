@@ -52,11 +52,7 @@ func (s *Store) checkoutLimited(ctx context.Context, r dialect.CheckoutRequest) 
 			return limitedCheckout{wait: wait}, true, err
 		}
 	}
-	idle := dialect.Lock{Take: s.sql.Texts.LimitIdle, Free: s.sql.Texts.EndLimitIdle}
-	if idle.Free == "" { // the transaction runs LimitIdle
-		idle.Take = ""
-	}
-	err = s.sql.LockedTx(ctx, idle, func(ctx context.Context, conn dialect.Conn) error {
+	err = s.limitsTx(ctx, func(ctx context.Context, conn dialect.Conn) error {
 		within := checkoutWithin{s: s, conn: conn, r: r, state: st}
 		rec, exists, paused, err := s.lockLimits(ctx, conn, r.Queue, func() error { return within.readAhead(ctx) })
 		if limited = exists; err != nil || !exists {

@@ -162,13 +162,3 @@ func (s *Store) idOnwards(ctx context.Context, f Filter, n int) (uuid.UUID, bool
 	}
 	return rows[0].ID, true, nil
 }
-
-// prevID returns the highest id below id.
-func prevID(id uuid.UUID) uuid.UUID {
-	for i := len(id) - 1; i >= 0; i-- {
-		if id[i]--; id[i] != 0xff {
-			break
-		}
-	}
-	return id
-}

@@ -84,10 +84,10 @@ func (c *counter) queue(name string) *QueueStats {
 
 // How many queues one statement counts, and for how many names it finds the next queue. A longer statement takes an
 // engine longer to plan, and SQLite allows 500 parts.
-const countTogether, nextTogether = 50, 200
+const countAtOnce, nextAtOnce = 50, 200
 
-// findQueues finds the queues. It asks for the next queue after each one that this client found before, together, and
-// then for the next one after each that is new.
+// findQueues finds the queues. It asks for the next queue after each one that this client found before, by few
+// statements, and then for the next one after each that is new.
 func (c *counter) findQueues(ctx context.Context) error {
 	known, next := []string{""}, map[string]string{}
 	if before := c.s.statsQueues.Load(); before != nil {
@@ -97,7 +97,7 @@ func (c *counter) findQueues(ctx context.Context) error {
 		for _, queue := range after {
 			next[queue] = "" // unless a row follows, it is the last one
 		}
-		return together(ctx, c.s, c.conn, c.s.sql.Texts.NextQueue, "queue", after, nextTogether, nil,
+		return queryUnion(ctx, c.s, c.conn, c.s.sql.Texts.NextQueue, "queue", after, nextAtOnce, nil,
 			func(after string, r countPart) {
 				if r.Queue > after && (next[after] == "" || r.Queue < next[after]) {
 					next[after] = r.Queue
@@ -135,7 +135,7 @@ func (c *counter) countQueues(ctx context.Context, limit int, queues ...string) 
 			unsure = st.Newest
 		}
 	}
-	err := together(ctx, c.s, c.conn, st.CountUpTo, "queue", queues, countTogether, dialect.Args{"limit": limit},
+	err := queryUnion(ctx, c.s, c.conn, st.CountUpTo, "queue", queues, countAtOnce, dialect.Args{"limit": limit},
 		func(queue string, r countPart) {
 			r.Queue = queue
 			c.add(r.CountRow)

@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
@@ -107,26 +106,4 @@ func (s *Store) idBehind(ctx context.Context, after, before uuid.UUID, n int) (i
 		return id, false, err
 	}
 	return rows[0].ID, true, nil
-}
-
-// firstID returns the lowest id of a time.
-func firstID(t time.Time) uuid.UUID {
-	var id uuid.UUID
-	binary.BigEndian.PutUint64(id[:], uint64(max(0, t.UnixMilli()))<<16)
-	return id
-}
-
-// TimeOf returns the time of an id.
-func TimeOf(id uuid.UUID) time.Time {
-	return time.UnixMilli(int64(binary.BigEndian.Uint64(id[:]) >> 16))
-}
-
-// nextID returns the lowest id above id.
-func nextID(id uuid.UUID) uuid.UUID {
-	for i := len(id) - 1; i >= 0; i-- {
-		if id[i]++; id[i] != 0 {
-			break
-		}
-	}
-	return id
 }

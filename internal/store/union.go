@@ -28,9 +28,9 @@ type (
 func (r countPart) of() int  { return r.Part }
 func (r recordPart) of() int { return r.Part }
 
-// together runs a query once for each value of a name, at most so many in one statement, and calls add for each row.
-func together[T parted](ctx context.Context, s *Store, conn dialect.Conn, text, name string, values []string, most int,
-	args dialect.Args, add func(value string, row T)) error {
+// queryUnion runs a query once for each value of a name, at most so many in one statement, and calls add for each row.
+func queryUnion[T parted](ctx context.Context, s *Store, conn dialect.Conn, text, name string, values []string,
+	most int, args dialect.Args, add func(value string, row T)) error {
 	for some := range slices.Chunk(values, most) {
 		n, all := roundUp(len(some), most), maps.Clone(args)
 		if all == nil {
@@ -42,7 +42,7 @@ func together[T parted](ctx context.Context, s *Store, conn dialect.Conn, text, 
 				all[sqlrun.PartName(name, i)] = some[i]
 			}
 		}
-		rows, err := sqlrun.QueryAs[T](ctx, s.sql, conn, sqlrun.TogetherText(text, n, name), all)
+		rows, err := sqlrun.QueryAs[T](ctx, s.sql, conn, sqlrun.UnionText(text, n, name), all)
 		if err != nil {
 			return err
 		}
@@ -76,9 +76,9 @@ type listed struct {
 
 type listedKey struct{}
 
-// ListTogether returns a context in which the first ListKV of one of the namespaces reads the records of all of them,
+// ListAtOnce returns a context in which the first ListKV of one of the namespaces reads the records of all of them,
 // by one statement. Later calls return what it has read.
-func (s *Store) ListTogether(ctx context.Context, namespaces ...string) context.Context {
+func (s *Store) ListAtOnce(ctx context.Context, namespaces ...string) context.Context {
 	return context.WithValue(ctx, listedKey{}, &listed{store: s, namespaces: namespaces})
 }
 
@@ -86,7 +86,7 @@ func (s *Store) ListTogether(ctx context.Context, namespaces ...string) context.
 func (l *listed) list(ctx context.Context) {
 	l.err = l.store.read(ctx, func(ctx context.Context, conn dialect.Conn) error {
 		l.by = map[string][]Record{}
-		return together(ctx, l.store, conn, l.store.sql.Texts.ListKV, "namespace", l.namespaces, len(l.namespaces),
+		return queryUnion(ctx, l.store, conn, l.store.sql.Texts.ListKV, "namespace", l.namespaces, len(l.namespaces),
 			dialect.Args{"limit": maxRecords}, func(namespace string, r recordPart) {
 				l.by[namespace] = append(l.by[namespace], r.Record)
 			})
