@@ -37,7 +37,8 @@ type Config struct {
 	Databases map[string]*dbq.Client
 	// Authenticator finds the user of each request. It is required. If it accepts bearer tokens, users can sign in with
 	// one: the console keeps it in a cookie that no script can read. Pages to read accept such a session for up to 10
-	// seconds without asking again; forms always ask.
+	// seconds without asking again; forms always ask. The request that asks for a session has the header Authorization
+	// and no other.
 	Authenticator auth.Authenticator
 	// Prefix is the path below which the console is served, such as "/dbq". The default is the root.
 	Prefix string
