@@ -74,7 +74,7 @@ func checked(t *testing.T, next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		var sent bytes.Buffer
+		var sent journal // a stream may still read its body when the handler has ended
 		r.Body = struct {
 			io.Reader
 			io.Closer
@@ -102,7 +102,7 @@ func checked(t *testing.T, next http.Handler) http.Handler {
 			t.Errorf("%s %s: the response is not as openapi.json describes it: %v", r.Method, r.URL.Path, err)
 		}
 		if seen.Code < 300 {
-			r.Body = io.NopCloser(&sent)
+			r.Body = io.NopCloser(strings.NewReader(sent.String()))
 			if err := openapi3filter.ValidateRequest(context.Background(), in); err != nil {
 				t.Errorf("%s %s: the request is not as openapi.json describes it: %v", r.Method, r.URL.Path, err)
 			}
@@ -138,7 +138,7 @@ func (c *copied) Write(b []byte) (int, error) {
 }
 
 // checkStream validates each line of a response to a stream, and each line of the request that was not refused.
-func (d described) checkStream(t *testing.T, w http.ResponseWriter, r *http.Request, sent *bytes.Buffer,
+func (d described) checkStream(t *testing.T, w http.ResponseWriter, r *http.Request, sent *journal,
 	next http.Handler) {
 	seen := &copied{ResponseWriter: w}
 	next.ServeHTTP(seen, r)
@@ -150,7 +150,7 @@ func (d described) checkStream(t *testing.T, w http.ResponseWriter, r *http.Requ
 	if got := seen.Header().Get("Content-Type"); got != ndjson {
 		t.Errorf("%s: the response is %s", r.URL.Path, got)
 	}
-	requests, accepted := bytes.Split(sent.Bytes(), []byte("\n")), 0
+	requests, accepted := strings.Split(sent.String(), "\n"), 0
 	op := route.Operation
 	for l := range bytes.Lines(seen.body.Bytes()) {
 		var line struct {
@@ -163,7 +163,7 @@ func (d described) checkStream(t *testing.T, w http.ResponseWriter, r *http.Requ
 		}
 		fits(t, op.Responses.Value("200").Value.Content[ndjson].Schema, l, openapi3.VisitAsResponse())
 		if line.Problem == nil && line.Line >= 1 && line.Line <= len(requests) {
-			fits(t, op.RequestBody.Value.Content[ndjson].Schema, requests[line.Line-1], openapi3.VisitAsRequest())
+			fits(t, op.RequestBody.Value.Content[ndjson].Schema, []byte(requests[line.Line-1]), openapi3.VisitAsRequest())
 			accepted++
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,7 +22,7 @@ import (
 	"github.com/dbq-go/dbq/dialect/sqlite"
 )
 
-// journal keeps what is logged. It is safe for concurrent use.
+// journal keeps what is logged or sent. It is safe for concurrent use.
 type journal struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -122,10 +123,10 @@ func TestPanicOfAHandlerIsAProblem(t *testing.T) {
 }
 
 // endless is a body without an end, whose length is not declared. It counts what is read of it.
-type endless struct{ read int }
+type endless struct{ read atomic.Int64 }
 
 func (e *endless) Read(b []byte) (int, error) {
-	e.read += len(b)
+	e.read.Add(int64(len(b)))
 	for i := range b {
 		b[i] = ' '
 	}
@@ -167,8 +168,8 @@ func TestChunkedBodyIsBounded(t *testing.T) {
 		if status, problem := post(body); status != 413 || problem != api.ProblemType+"body-too-large" {
 			t.Errorf("%s: %d %s", name, status, problem)
 		}
-		if e, ok := body.(*endless); ok && e.read > 10<<20 {
-			t.Errorf("%d bytes were sent of a body without an end", e.read)
+		if e, ok := body.(*endless); ok && e.read.Load() > 10<<20 {
+			t.Errorf("%d bytes were sent of a body without an end", e.read.Load())
 		}
 	}
 	if tasks := s.must(200, "GET", "/v1/db/shop/tasks", "")["tasks"].([]any); len(tasks) != 1 {
