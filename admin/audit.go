@@ -69,20 +69,57 @@ type AuditFilter struct {
 }
 
 // Audit reads the audit, the newest entries first. For the next page, set Before to the last id of this one; with
-// OldestFirst, set After. Filters other than by id read entries until enough match.
-func (a *Admin) Audit(ctx context.Context, f AuditFilter) ([]AuditEntry, error) {
+// OldestFirst, set After. Filters other than by id or task read entries until enough match; AuditPage stops earlier.
+func (a *Admin) Audit(ctx context.Context, f AuditFilter) (out []AuditEntry, err error) {
+	err = a.audit(ctx, f, func(ctx context.Context, f store.AuditFilter) error {
+		rows, err := a.store.ListAudit(ctx, f)
+		out = entriesOf(rows)
+		return err
+	})
+	return out, err
+}
+
+// AuditPage is a part of the audit.
+type AuditPage struct {
+	Entries []AuditEntry
+	// More reports whether there may be more. The next page is AuditPage with Next as AuditFilter.Before or, with
+	// OldestFirst, as AuditFilter.After.
+	More bool
+	Next uuid.UUID
+	// Stopped means that the page ended because it had looked at enough entries, up to one that is as old as Upto.
+	Stopped bool
+	Upto    time.Time
+}
+
+// AuditPage is Audit at a cost that does not grow with the audit, also if few entries match. A page can have fewer
+// entries than f.Limit, or none, although there are more: it looks at about 2,000 entries. It does not look at entries
+// whose id is more than a day before f.Since or after f.Until. Ids begin with the time, by the clock of the program.
+func (a *Admin) AuditPage(ctx context.Context, f AuditFilter) (p AuditPage, err error) {
+	err = a.audit(ctx, f, func(ctx context.Context, f store.AuditFilter) error {
+		found, err := a.store.AuditPage(ctx, f)
+		p = AuditPage{Entries: entriesOf(found.Rows), More: found.More, Next: found.Next, Stopped: found.Stopped}
+		if p.Stopped {
+			p.Upto = store.TimeOf(p.Next).UTC()
+		}
+		return err
+	})
+	return p, err
+}
+
+// audit checks a filter and reads.
+func (a *Admin) audit(ctx context.Context, f AuditFilter, read func(context.Context, store.AuditFilter) error) error {
 	f.Limit = cmp.Or(f.Limit, defaultPage)
 	err := limits.Count(f.Limit, dbq.MaxCheckout)
 	for _, text := range []struct{ text, what string }{{f.Queue, "queue"}, {f.Action, "action"}, {f.By, "operator"}} {
 		err = cmp.Or(err, limits.Text(text.text, 0, dbq.MaxReference, dbq.ErrFilter, text.what))
 	}
-	var rows []sqlrun.AuditRow
 	if err == nil {
-		rows, err = a.store.ListAudit(ctx, store.AuditFilter(f))
+		err = read(ctx, store.AuditFilter(f))
 	}
-	if err != nil {
-		return nil, a.wrap("audit", f.Queue, err)
-	}
+	return a.wrap("audit", f.Queue, err)
+}
+
+func entriesOf(rows []sqlrun.AuditRow) []AuditEntry {
 	out := make([]AuditEntry, len(rows))
 	for i, r := range rows {
 		out[i] = AuditEntry{ID: r.ID, At: time.UnixMicro(r.Happened).UTC(), By: r.Who, Program: r.Program,
@@ -93,7 +130,7 @@ func (a *Admin) Audit(ctx context.Context, f AuditFilter) ([]AuditEntry, error) 
 			out[i].Task = *r.Task
 		}
 	}
-	return out, nil
+	return out
 }
 
 // rawJSON returns text as JSON, as a JSON string if it is none.
@@ -145,6 +182,7 @@ func filterJSON(f Filter) string {
 		Key           string    `json:"key,omitempty"`
 		Reference     string    `json:"reference,omitempty"`
 		Workflow      uuid.UUID `json:"workflow,omitzero"`
+		Holder        string    `json:"holder,omitempty"`
 		ParkedOnly    bool      `json:"parked_only,omitempty"`
 		CancelledOnly bool      `json:"cancelled_only,omitempty"`
 		NotCancelled  bool      `json:"not_cancelled,omitempty"`
@@ -153,7 +191,8 @@ func filterJSON(f Filter) string {
 		After         uuid.UUID `json:"after,omitzero"`
 		Before        uuid.UUID `json:"before,omitzero"`
 		Limit         int       `json:"limit"`
-	}{Queue: f.Queue, Kind: f.Kind, Key: f.Key, Reference: f.Reference, Workflow: f.Workflow, ParkedOnly: f.ParkedOnly,
+	}{Queue: f.Queue, Kind: f.Kind, Key: f.Key, Reference: f.Reference, Workflow: f.Workflow, Holder: f.Holder,
+		ParkedOnly:    f.ParkedOnly,
 		CancelledOnly: f.CancelledOnly, NotCancelled: f.NotCancelled, After: f.After, Before: f.Before, Limit: f.Limit}
 	for _, s := range f.States {
 		fields.States = append(fields.States, s.String())

@@ -21,6 +21,8 @@ type Filter struct {
 	Reference string      // "" is every reference; with Queue it is at most one task
 	// Workflow selects only the tasks of one workflow, by its id; see package workflow.
 	Workflow uuid.UUID
+	// Holder selects only tasks in PROCESSING whose lease this worker holds, by its id; see WorkerInfo.
+	Holder string
 	// ParkedOnly selects only parked tasks: in ERROR, and not retried by themselves.
 	ParkedOnly bool
 	// CancelledOnly selects only cancelled tasks, which are in POISON.
@@ -58,6 +60,9 @@ func (f Filter) check() error {
 		return err
 	}
 	if err := limits.Text(f.Reference, 0, dbq.MaxReference, dbq.ErrReference, "reference"); err != nil {
+		return err
+	}
+	if err := limits.Text(f.Holder, 0, limits.MaxReference, dbq.ErrFilter, "holder"); err != nil {
 		return err
 	}
 	if f.InStateFor < 0 || f.EnteredWithin < 0 {

@@ -39,11 +39,24 @@ type Page struct {
 }
 
 // ListPage is List at a cost that does not grow with the table, also if few tasks match. A page can have fewer tasks
-// than Filter.Limit, or none, although the list goes on: it looks at up to 2,000 tasks of a queue in ERROR, POISON or
-// PROCESSING, and otherwise at up to 20,500 tasks.
-func (a *Admin) ListPage(ctx context.Context, f Filter) (p Page, err error) {
-	p.Tasks, err = a.list(ctx, "list", f, func(ctx context.Context, f store.Filter) ([]dialect.Row, error) {
-		found, err := a.store.ListPage(ctx, f)
+// than Filter.Limit, or none, although the list goes on: it looks at about 2,000 tasks if it has one queue and
+// one state and an index leads to these, and otherwise at up to 20,500 tasks.
+func (a *Admin) ListPage(ctx context.Context, f Filter) (Page, error) {
+	return a.page(ctx, "list", f, a.store.ListPage)
+}
+
+// ArchivedPage is ListPage for the archive: it looks at about 2,000 tasks. It refuses Filter.NewestFirst.
+func (a *Admin) ArchivedPage(ctx context.Context, f Filter) (Page, error) {
+	if f.NewestFirst {
+		return Page{}, a.wrap("archived", f.Queue, errNewestFirst)
+	}
+	return a.page(ctx, "archived", f, a.store.ListArchivePage)
+}
+
+func (a *Admin) page(ctx context.Context, op string, f Filter,
+	read func(context.Context, store.Filter) (store.Page, error)) (p Page, err error) {
+	p.Tasks, err = a.list(ctx, op, f, func(ctx context.Context, f store.Filter) ([]dialect.Row, error) {
+		found, err := read(ctx, f)
 		if p.More, p.Next, p.Stopped = found.More, found.Next, found.Stopped; p.Stopped {
 			p.Upto = store.TimeOf(p.Next).UTC()
 		}

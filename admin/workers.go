@@ -32,6 +32,7 @@ type WorkerInfo struct {
 	Done        int64     `json:"done"`                  // attempts that have ended since it started
 	Failed      int64     `json:"failed"`                // ended attempts that failed
 	Program     string    `json:"program,omitempty"`     // such as the program's version
+	Remote      bool      `json:"remote,omitempty"`      // it works over HTTP: it takes no commands
 	// Seen is when it last reported, by the database's clock. A worker that misses three reports in a row is Dead.
 	Seen time.Time `json:"seen"`
 	Dead bool      `json:"dead"`

@@ -25,6 +25,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/internal/callers"
 	"github.com/dbq-go/dbq/internal/maintenance"
 	"github.com/dbq-go/dbq/redaction"
@@ -101,6 +102,8 @@ type database struct {
 	redact    redaction.Redactor
 	// maintenance counts what is done, and does the duties of Run.
 	maintenance *maintenance.Server
+	// workers lists the callers that check out.
+	workers *workers
 
 	listen sync.Once
 	// listener keeps the notifications of other processes coming between requests that wait.
@@ -150,6 +153,7 @@ func New(cfg Config) (*API, error) {
 		a.databases[name] = &database{
 			name: name, client: client, admin: admin.New(client), schedules: schedule.New(client),
 			maintenance: a.newMaintenance(name, client),
+			workers:     newWorkers(access.Of(client).Control, cfg.Logger.With("database", name)),
 		}
 	}
 	redactors, err := redaction.New(slices.Collect(maps.Keys(a.databases)), cfg.Redactions)

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"context"
+	"errors"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -24,6 +26,14 @@ func HoldSeries(a *API) (free func()) {
 	}
 }
 
+// ReportWorkers reports the workers of every database as of now.
+func ReportWorkers(ctx context.Context, a *API, now time.Time) (err error) {
+	for _, d := range a.databases {
+		err = errors.Join(err, d.workers.report(ctx, now))
+	}
+	return err
+}
+
 // Sign signs a lease of an attempt that has begun a minute ago.
 func Sign(key []byte, l dbq.Lease, worker string, now time.Time) string {
 	return sign(key, held{l, worker, now.Add(-time.Minute)}, now)
@@ -33,11 +43,4 @@ func Sign(key []byte, l dbq.Lease, worker string, now time.Time) string {
 func Verify(key []byte, text string, now time.Time) (l dbq.Lease, worker string, started time.Time, err error) {
 	h, err := verify(key, text, now)
 	return h.Lease, h.worker, h.started, err
-}
-
-// StartCounting counts for statistics, as Run does.
-func StartCounting(a *API) {
-	for _, d := range a.databases {
-		d.maintenance.Tallies.Start()
-	}
 }

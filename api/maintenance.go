@@ -23,8 +23,9 @@ var apis atomic.Int64
 // time, including what is done through this API. Workers of package worker do the same for their queues; queues whose
 // workers use only this API need Run. Any number of servers can call it: they elect one of them for each duty.
 //
-// Run logs its errors and tries again. Call it once, and end ctx after the server has answered its last request: what
-// is done later is in no statistics. docs/http.md describes what it does and costs.
+// Run also lists the workers that use this API. It logs its errors and tries again. Call it once, and end ctx after the
+// server has answered its last request: what is done later is in no statistics. docs/http.md describes what it does and
+// costs.
 func (a *API) Run(ctx context.Context) error {
 	if a.maintained.Swap(true) {
 		return fmt.Errorf("api: %w: Run was called before; call it once", dbq.ErrOption)
@@ -32,6 +33,7 @@ func (a *API) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	for _, d := range a.databases {
 		all.Go(func() { d.maintenance.Run(ctx) })
+		all.Go(func() { d.workers.run(ctx) })
 	}
 	all.Wait()
 	return nil
@@ -66,6 +68,7 @@ func (d *database) exhausted(tasks []dbq.Task) {
 
 // ended counts an attempt that was settled.
 func (d *database) ended(l held, how dbq.Outcome, to dbq.State) {
+	d.workers.settled(l, how.Event() == state.Fail || how.Event() == state.PoisonIt)
 	d.maintenance.Tallies.Add(l.Queue, func(t *series.Tally) {
 		t.RunTime.Record(time.Since(l.started))
 		switch how.Event() {

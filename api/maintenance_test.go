@@ -10,7 +10,6 @@ import (
 
 	"github.com/dbq-go/dbq"
 	operators "github.com/dbq-go/dbq/admin"
-	"github.com/dbq-go/dbq/api"
 	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/internal/control"
 	"github.com/dbq-go/dbq/internal/maintenance"
@@ -22,7 +21,6 @@ func init() { maintenance.CleanEvery = 200 * time.Millisecond }
 
 // run calls Run. stop ends it and waits for its last report.
 func (s *site) run() (stop func()) {
-	api.StartCounting(s.api)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.api.Run(ctx) }()

@@ -77,6 +77,7 @@ type Filter struct {
 	Key                  string   `json:"key,omitempty" minLength:"1"`
 	Reference            string   `json:"reference,omitempty" minLength:"1"`
 	Workflow             string   `json:"workflow,omitempty" format:"uuid"`
+	Holder               string   `json:"holder,omitempty" minLength:"1"`
 	Parked               bool     `json:"parked,omitempty"`
 	Cancelled            bool     `json:"cancelled,omitempty"`
 	NotCancelled         bool     `json:"not_cancelled,omitempty"`
@@ -87,7 +88,7 @@ type Filter struct {
 // filter returns the filter of the Go API. at is where in the request it is.
 func (f Filter) filter(at string, limit int) (admin.Filter, error) {
 	out := admin.Filter{
-		Queue: f.Queue, Kind: f.Kind, Key: f.Key, Reference: f.Reference, ParkedOnly: f.Parked,
+		Queue: f.Queue, Kind: f.Kind, Key: f.Key, Reference: f.Reference, Holder: f.Holder, ParkedOnly: f.Parked,
 		CancelledOnly: f.Cancelled, NotCancelled: f.NotCancelled, InStateFor: seconds(f.InStateForSeconds),
 		EnteredWithin: seconds(f.EnteredWithinSeconds), Limit: limit,
 	}

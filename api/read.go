@@ -163,6 +163,7 @@ type listTasks struct {
 	Key                  string   `query:"key"`
 	Reference            string   `query:"reference"`
 	Workflow             string   `query:"workflow" format:"uuid"`
+	Holder               string   `query:"holder"`
 	Parked               bool     `query:"parked"`
 	Cancelled            bool     `query:"cancelled"`
 	NotCancelled         bool     `query:"not_cancelled"`
@@ -188,8 +189,8 @@ func (a *API) list(ctx context.Context, in *listTasks) (*listedTasks, error) {
 		return nil, err
 	}
 	f, err := Filter{
-		in.Queue, in.States, in.Kind, in.Key, in.Reference, in.Workflow, in.Parked, in.Cancelled, in.NotCancelled,
-		in.InStateForSeconds, in.EnteredWithinSeconds,
+		in.Queue, in.States, in.Kind, in.Key, in.Reference, in.Workflow, in.Holder, in.Parked, in.Cancelled,
+		in.NotCancelled, in.InStateForSeconds, in.EnteredWithinSeconds,
 	}.filter("query.", in.Limit)
 	if err != nil {
 		return nil, err

@@ -45,6 +45,9 @@ func (a *API) checkout(ctx context.Context, in *checkout) (*checkedOut, error) {
 		return nil, err
 	}
 	q := access.ForRemote(d.client.Queue(in.Queue), in.Body.Worker, d.exhausted)
+	listed := d.workers.checksOut(in.Queue, in.Body.Worker)
+	var received []dbq.Task
+	defer func() { listed(received) }()
 	tasks, err := a.lease(ctx, d, q, in)
 	if err != nil {
 		return nil, err
@@ -61,6 +64,7 @@ func (a *API) checkout(ctx context.Context, in *checkout) (*checkedOut, error) {
 		lease := held{t.Lease, in.Body.Worker, now}
 		out.Body.Tasks[i] = LeasedTask{view(t, p), sign(key, lease, now), inSeconds(t.Waited)}
 	}
+	received = tasks
 	d.started(in.Queue, tasks)
 	return &out, nil
 }
@@ -159,6 +163,7 @@ func (a *API) extend(ctx context.Context, in *extend) (*extended, error) {
 			continue
 		}
 		read.leases[i].Lease = renewed[0]
+		d.workers.extended(read.leases[i])
 		out.Body.Leases[i].Lease = sign(read.key, read.leases[i], now)
 		renewed = renewed[1:]
 	}

@@ -226,7 +226,9 @@ func (d *dbqTasks) runWorker(ctx context.Context, stop <-chan struct{}, handled 
 			if err != nil {
 				return err
 			}
-			handled(number)
+			if number != uncounted {
+				handled(number)
+			}
 			if d.deletes {
 				return dbq.Deleted().Err()
 			}

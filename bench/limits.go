@@ -38,9 +38,15 @@ func limited(ctx context.Context, o options, s *servers) ([]result, error) {
 			{"1,000 keys, 1 leased of each, behind a hot key with half of all tasks", many,
 				admin.QueueLimits{KeyLeased: 1}, o.n},
 		} {
-			tasks := &dbqTasks{place: g.empty, batch: limitedBatch, key: e.key, limits: e.limits, hot: e.hot}
-			if name := "dbq, loop, " + e.name; o.only.MatchString(g.group + ": " + name) {
-				all = append(all, &entry{contender: tasks, group: g.group, name: name, role: ours})
+			for _, worker := range []bool{false, true} {
+				tasks := &dbqTasks{place: g.empty, worker: worker, batch: limitedBatch, key: e.key, limits: e.limits, hot: e.hot}
+				name := "dbq, loop, " + e.name
+				if worker {
+					name = "dbq, worker, " + e.name
+				}
+				if o.only.MatchString(g.group + ": " + name) {
+					all = append(all, &entry{contender: tasks, group: g.group, name: name, role: ours})
+				}
 			}
 		}
 		err := inTurns(ctx, "limits, "+g.group, all, o.rounds, func(ctx context.Context, e *entry) error {

@@ -2,7 +2,7 @@
 // contenders run on the same server with the same payload, and take turns in every round. It fails when a contender
 // loses a task or handles it twice.
 //
-//	go run . [-part throughput,million,processes,cost,pickup,growth,schedules,limits,http]
+//	go run . [-part throughput,million,processes,cost,pickup,growth,schedules,limits,http,console]
 //	         [-n 50000] [-rounds 5] [-only REGEXP] [-json] [-save ../docs]
 //	go run . -save ../docs -render
 //	go run . -guard guard.json [-every] [-update]
@@ -39,11 +39,12 @@ const (
 	partSchedules  = "schedules"
 	partLimits     = "limits"
 	partHTTP       = "http"
+	partConsole    = "console"
 )
 
 var allParts = []string{
 	partThroughput, partMillion, partProcesses, partCost, partPickup, partGrowth, partSchedules, partLimits,
-	partHTTP,
+	partHTTP, partConsole,
 }
 
 type options struct {
@@ -63,6 +64,8 @@ type options struct {
 	grownFuture int
 	held        time.Duration
 	schedules   int
+	console     int
+	filled      string
 	smoke       bool
 }
 
@@ -86,6 +89,9 @@ func parse(args []string) (options, error) {
 		"of the part growth: the numbers of COMPLETED and of future tasks in the table")
 	flags.DurationVar(&o.held, "held", 2*time.Minute, "of the part growth: how long a transaction is held open")
 	flags.IntVar(&o.schedules, "schedules", 10_000, "of the part schedules: schedules that are not due")
+	flags.IntVar(&o.console, "console", 10_000_000, "of the part console: tasks in the table")
+	flags.StringVar(&o.filled, "filled", "",
+		"of the part console: keep the tables under this name, SQLite's files at this path, and fill them only once")
 	flags.BoolVar(&o.smoke, "smoke", false,
 		"a short run that checks the counts, not the speed: all parts but million, -n 1000 -rounds 1")
 	if err := flags.Parse(args); err != nil {
@@ -97,7 +103,7 @@ func parse(args []string) (options, error) {
 	if o.smoke { // without what takes long and is measured like another part
 		o.parts = slices.DeleteFunc(slices.Clone(allParts), func(p string) bool { return p == partMillion })
 		o.n, o.rounds, o.million, o.held, *grown = 1000, 1, 2000, time.Second, "5000,500"
-		o.schedules = 50
+		o.schedules, o.console = 50, 5000
 	}
 	for _, p := range o.parts {
 		if !slices.Contains(allParts, p) {
@@ -111,8 +117,9 @@ func parse(args []string) (options, error) {
 	if errors.Join(err1, err2) != nil || min(o.grownDone, o.grownFuture) < 1 {
 		return o, fmt.Errorf("-grown %s: two numbers such as 10000000,1000000", *grown)
 	}
-	if min(o.n, o.million, o.schedules) < 1 || o.rounds < 1 || flags.NArg() > 0 {
-		return o, fmt.Errorf("-n, -million, -schedules and -rounds are at least 1, and there are no arguments but flags")
+	if min(o.n, o.million, o.schedules, o.console) < 1 || o.rounds < 1 || flags.NArg() > 0 {
+		return o, errors.New(
+			"-n, -million, -schedules, -console and -rounds are at least 1, and there are no arguments but flags")
 	}
 	if o.render && o.save == "" || (o.update || o.every) && o.guard == "" {
 		return o, fmt.Errorf("-render is for -save, and -every and -update are for -guard")
@@ -227,6 +234,9 @@ func measurePart(ctx context.Context, o options, s *servers, name string) (part,
 		p.Results, err = limited(ctx, o, s)
 	case partHTTP:
 		p.Results, err = overHTTP(ctx, o, s)
+	case partConsole:
+		p.Command = fmt.Sprintf("go run . -part %s -console %d -rounds %d", name, o.console, o.rounds)
+		p.Results, err = consoles(ctx, o, s)
 	}
 	if err != nil {
 		return p, fmt.Errorf("%s: %w", name, err)

@@ -51,7 +51,7 @@ func (f figure) unit() string {
 	case emptyCheckouts, conflicts:
 		return "a run"
 	case pickupP50, pickupP95, pickupP99, loadedP50, loadedP95, loadedP99, calledP50, calledP95, calledP99,
-		scheduleRest:
+		scheduleRest, scheduleDelay, consoleCold, consoleWarm, consoleSample:
 		return "ms"
 	}
 	return "tasks/s"
@@ -264,6 +264,8 @@ func (s samples) enqueueSingles(ctx context.Context, e *entry, n int) error {
 	}
 	return nil
 }
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 func phase(ctx context.Context, f func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, phaseTimeout)

@@ -78,6 +78,7 @@ var partTitles = map[string]string{
 	partSchedules:  "Schedules",
 	partLimits:     "Limits",
 	partHTTP:       "HTTP",
+	partConsole:    "The console and the statistics",
 }
 
 var partNotes = map[string]string{
@@ -90,14 +91,23 @@ for all contenders on a server: half of what the slowest of them keeps up with, 
 "by notification", another client than the worker's enqueues. "Enqueue and pick-up" starts at the call that enqueues, so
 that it does not matter which part of the work comes before the acknowledgement.`,
 	partGrowth: `Here "x floor" is the ratio to the first line.`,
-	partSchedules: `A tenth of the schedules are put for one time, and one process fires them; a fire is a transaction that
-enqueues a task and moves its schedule. While few are due, a process that runs schedules reads the next ten of them once
-in five seconds; the read of all ten schedules shows what that costs. "x floor" is the ratio to the first line.`,
-	partLimits: `Four loops take and settle 50 tasks at a time. The limits are of leased tasks of each key. One of 100
-tasks has the hot key. "x floor" is the ratio to the first line.`,
+	partSchedules: `A tenth of the schedules are put for one time, and one process fires them, or three together. A
+transaction enqueues the tasks of up to 50 schedules and moves these to their next times. "From a schedule's time to its
+task" is how late the tasks of schedules are that are due one after the other, by the database's clock. While few are
+due, a process that runs schedules reads the next ten of them once in five seconds; the read of all ten schedules shows
+what that costs. "x floor" is the ratio to the first line. River's leader keeps periodic jobs in memory and inserts
+those that are due together at once. A new leader begins anew, so that times without a leader are lost. dbq's schedules
+are in the database, and each time fires once, whoever fires it.`,
+	partLimits: `Four loops take and settle 50 tasks at a time; the worker has batches of 50, too. The limits are of leased
+tasks of each key. "x floor" is the ratio to the first line.`,
 	partHTTP: `Four loops enqueue, and four take and settle, one task or 100 with each request. The server of the HTTP API
 runs in the same process, over loopback and without TLS, so the clients' part of the work counts too. "x floor" is the
 ratio to the same calls of the library.`,
+	partConsole: `100 queues have the tasks: one has half of them, and one a tenth, a fifth of which are in PROCESSING,
+in ERROR or in POISON; of the others, 98 % are COMPLETED. The archive has a tenth as many tasks, and the audit a
+hundredth as many entries. Each page is requested from the console's handler by a user who is signed in with a token: by
+a console that has kept nothing yet, as after a start, and again by the same one. An open page gets the overview from
+memory, and so do the pages that show a part of it. The sample is what one elected client does once a minute.`,
 }
 
 func (p part) page(b *strings.Builder, plots string) error {
@@ -120,6 +130,11 @@ func (p part) page(b *strings.Builder, plots string) error {
 		}
 		rows := p.Results[i:end]
 		i = end
+		if p.Name == partConsole {
+			fmt.Fprintf(b, "\n### %s: %s\n", partTitles[p.Name], group)
+			consoleTables(b, rows)
+			continue
+		}
 		name := p.Name + "-" + slug(group) + ".svg"
 		if err := os.WriteFile(filepath.Join(plots, name), []byte(chart(rows)), 0o644); err != nil {
 			return err

@@ -232,7 +232,7 @@ func (s samples) pickup(ctx context.Context, w *way, o options, perSecond float6
 	add := func(t *times, since map[int]time.Time, figures ...figure) {
 		waits := t.waits(since)
 		for i, q := range []float64{.50, .95, .99} {
-			s.add(w.entry, figures[i], len(waits), float64(waits[int(float64(len(waits)-1)*q)].Microseconds())/1000)
+			s.add(w.entry, figures[i], len(waits), ms(waits[int(float64(len(waits)-1)*q)]))
 		}
 	}
 	n := pickups

@@ -26,6 +26,8 @@ type result struct {
 	PerPeer  float64 `json:"per_best_peer,omitempty"`
 	PerFloor float64 `json:"per_floor,omitempty"`
 	PerBase  float64 `json:"per_base,omitempty"`
+	// Statements is how many statements one call runs.
+	Statements float64 `json:"statements,omitempty"`
 }
 
 // part is one part of the figures, and what it was measured on.
@@ -94,8 +96,8 @@ func figures() []figure {
 	for _, n := range []int{1, 4, 16} {
 		all = append(all, costFigure(n))
 	}
-	return append(all, grownDrain, heldDrain, scheduleRest, scheduleFires, limitedDrain,
-		httpEnqueue1, httpDrain1, httpEnqueue100, httpDrain100)
+	return append(all, grownDrain, heldDrain, scheduleRest, scheduleFires, sharedFires, scheduleDelay, limitedDrain,
+		httpEnqueue1, httpDrain1, httpEnqueue100, httpDrain100, consoleCold, consoleWarm, consoleSample)
 }
 
 // results returns the results by group, figure and contender.

@@ -10,17 +10,23 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/schedule"
+	"github.com/riverqueue/river"
 	"golang.org/x/sync/errgroup"
 )
 
 const (
 	scheduleFires figure = "fires of schedules that are due together"
+	sharedFires   figure = "fires, three processes"
+	scheduleDelay figure = "from a schedule's time to its task"
 	scheduleRest  figure = "one read of up to 1,000 schedules"
 
 	fewSchedules     = 10
 	scheduleWriters  = 8
 	scheduleSearches = 50
-	searchedAtOnce   = 1000 // schedules that Run reads at once while many are due
+	firingProcesses  = 3
+	singleFires      = 20                     // schedules that are due one after the other,
+	singlePause      = 100 * time.Millisecond // so much later each
+	searchedAtOnce   = 1000                   // schedules that Run reads at once while many are due
 )
 
 // schedules measures how fast one process fires schedules, and what it costs to read the next ones beside many.
@@ -67,22 +73,102 @@ func (s samples) schedules(ctx context.Context, o options, g *ground) (entries [
 			}
 		}
 	}
+	entries = []*entry{few, many}
 	fires := max(o.schedules/10, 1)
+	var other *entry
+	if p, ok := g.grown.(*pgPlace); ok {
+		other = &entry{contender: &riverJobs{place: p}, group: g.group, name: "River, periodic jobs", role: peer}
+		entries = append(entries, other)
+		defer func() { err = errors.Join(err, phase(context.WithoutCancel(ctx), other.Close)) }()
+	}
+	fired := 0
 	for round := range o.rounds {
 		fmt.Fprintf(os.Stderr, "schedules, %s, round %d of %d\n", g.group, round+1, o.rounds)
-		at := time.Now().Add(time.Second + 3*each*time.Duration(fires)) // when all have been put
-		if err := phase(ctx, func(ctx context.Context) error {
-			return putSchedules(ctx, tasks.c, "fires", fires, at)
-		}); err != nil {
+		for _, way := range []struct {
+			figure    figure
+			processes int
+		}{{scheduleFires, 1}, {sharedFires, firingProcesses}} {
+			at := time.Now().Add(time.Second + 3*each*time.Duration(fires)) // when all have been put
+			if err := phase(ctx, func(ctx context.Context) error {
+				return putSchedules(ctx, tasks.c, "fires", fires, at)
+			}); err != nil {
+				return nil, err
+			}
+			time.Sleep(time.Until(at))
+			fired += fires
+			if err := phase(ctx, func(ctx context.Context) error {
+				return fireAll(ctx, tasks, fired, way.processes)
+			}); err != nil {
+				return nil, err
+			}
+			s.addRate(many, way.figure, fires, time.Since(at))
+		}
+		if err := phase(ctx, func(ctx context.Context) error { return s.fireSingly(ctx, many, fired) }); err != nil {
 			return nil, err
 		}
-		time.Sleep(time.Until(at))
-		if err := phase(ctx, func(ctx context.Context) error { return fireAll(ctx, tasks, (round+1)*fires) }); err != nil {
-			return nil, err
+		fired += singleFires
+		if other != nil {
+			if err := phase(ctx, func(ctx context.Context) error { return s.riverFires(ctx, other, fires) }); err != nil {
+				return nil, fmt.Errorf("periodic jobs: %w", err)
+			}
 		}
-		s.addRate(many, scheduleFires, fires, time.Since(at))
 	}
-	return []*entry{few, many}, nil
+	return entries, nil
+}
+
+// riverStart is how long before its periodic jobs are due a client of River starts: it must have become the leader.
+const riverStart = 8 * time.Second
+
+// riverFires measures how fast River inserts periodic jobs that are due together, into a queue without workers.
+func (s samples) riverFires(ctx context.Context, e *entry, n int) error {
+	r := e.contender.(*riverJobs)
+	if err := r.Prepare(ctx); err != nil {
+		return err
+	}
+	c, err := r.client(nil)
+	if err != nil {
+		return err
+	}
+	at := time.Now().Add(riverStart)
+	for i := range n {
+		c.PeriodicJobs().Add(river.NewPeriodicJob(onceAt(at), func() (river.JobArgs, *river.InsertOpts) {
+			return newPayload(i), &river.InsertOpts{Queue: "idle"}
+		}, nil))
+	}
+	if err := c.Start(ctx); err != nil {
+		return err
+	}
+	err = awaitFires(ctx, r, 0) // none before they are due
+	if time.Sleep(time.Until(at)); err == nil {
+		err = awaitFires(ctx, r, n)
+	}
+	if err == nil {
+		s.addRate(e, scheduleFires, n, time.Since(at))
+	}
+	return errors.Join(err, c.Stop(ctx))
+}
+
+// awaitFires waits until the schedules have added n tasks.
+func awaitFires(ctx context.Context, c contender, n int) error {
+	for {
+		switch _, got, err := c.Stored(ctx); {
+		case err != nil || got == n:
+			return err
+		case got > n:
+			return fmt.Errorf("the schedules have added %d tasks, not %d", got, n)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// onceAt is a schedule of River with one time.
+type onceAt time.Time
+
+func (at onceAt) Next(now time.Time) time.Time {
+	if once := time.Time(at); now.Before(once) {
+		return once
+	}
+	return now.Add(24 * time.Hour)
 }
 
 // putSchedules puts n schedules that fire once.
@@ -109,26 +195,56 @@ func (s samples) search(ctx context.Context, e *entry) error {
 			return err
 		}
 	}
-	s.add(e, scheduleRest, scheduleSearches, float64(time.Since(begin).Microseconds())/1000/scheduleSearches)
+	s.add(e, scheduleRest, scheduleSearches, ms(time.Since(begin))/scheduleSearches)
 	return nil
 }
 
-// fireAll runs schedules until there are n tasks.
-func fireAll(ctx context.Context, tasks *dbqTasks, n int) error {
+// fireAll runs schedules in some processes until there are n tasks.
+func fireAll(ctx context.Context, tasks *dbqTasks, n, processes int) error {
 	ctx, stop := context.WithCancel(ctx)
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return schedule.New(tasks.c).Run(ctx) })
+	for range processes {
+		group.Go(func() error { return schedule.New(tasks.c).Run(ctx) })
+	}
 	group.Go(func() error {
 		defer stop()
-		for {
-			switch _, got, err := tasks.Stored(ctx); {
-			case err != nil || got == n:
-				return err
-			case got > n:
-				return fmt.Errorf("the schedules have added %d tasks, not %d", got, n)
-			}
-			time.Sleep(20 * time.Millisecond)
-		}
+		return awaitFires(ctx, tasks, n)
 	})
 	return group.Wait()
+}
+
+// fireSingly measures how late the tasks of schedules are that are due one after the other, by the database's clock.
+// The queue has n tasks before.
+func (s samples) fireSingly(ctx context.Context, e *entry, n int) error {
+	tasks := e.contender.(*dbqTasks)
+	schedules := schedule.New(tasks.c)
+	begin, err := tasks.c.Now(ctx)
+	if err != nil {
+		return err
+	}
+	begin = begin.Add(time.Second)
+	at := func(i int) time.Time { return begin.Add(time.Duration(i) * singlePause) }
+	for i := range singleFires {
+		d := schedule.Schedule{Name: fmt.Sprintf("single-%d", i), At: at(i), Queue: "bench"}
+		if err := schedules.Put(ctx, d); err != nil {
+			return err
+		}
+	}
+	if err := fireAll(ctx, tasks, n+singleFires, 1); err != nil {
+		return err
+	}
+	var late time.Duration
+	for i := range singleFires {
+		d, err := schedules.Get(ctx, fmt.Sprintf("single-%d", i))
+		if err != nil {
+			return err
+		}
+		task, err := tasks.c.Get(ctx, d.LastTask)
+		if err != nil {
+			return err
+		}
+		late += task.Created.Sub(at(i))
+	}
+	s.add(e, scheduleDelay, singleFires, ms(late)/singleFires)
+	return nil
 }

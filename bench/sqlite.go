@@ -16,6 +16,7 @@ type sqlitePlace struct {
 	directory   string
 	synchronous string
 	name        string // of the file, bench if it is ""
+	scheme      string // of the DSN, sqlite if it is ""
 }
 
 func (p *sqlitePlace) file() string { return filepath.Join(p.directory, cmp.Or(p.name, "bench")+".db") }
@@ -30,7 +31,7 @@ func (p *sqlitePlace) Clear(context.Context) error {
 }
 
 func (p *sqlitePlace) Open(ctx context.Context, opts ...dbq.Option) (*dbq.Client, error) {
-	return dbq.Open(ctx, fmt.Sprintf("sqlite:%s?synchronous=%s", p.file(), p.synchronous), opts...)
+	return dbq.Open(ctx, fmt.Sprintf("%s:%s?synchronous=%s", cmp.Or(p.scheme, "sqlite"), p.file(), p.synchronous), opts...)
 }
 
 // db opens the file with dbq's settings for other contenders.

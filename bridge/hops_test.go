@@ -2,6 +2,7 @@ package bridge_test
 
 import (
 	"context"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -49,6 +50,37 @@ func TestForwardingLoopsEnd(t *testing.T) {
 	}
 }
 
+// TestFullHeadersAreForwarded forwards headers at their limit: without the count if there is no space for it.
+func TestFullHeadersAreForwarded(t *testing.T) {
+	t.Parallel()
+	count := len(`,"` + bridge.HopsHeader + `":"1"`)
+	value := func(left int) string { return strings.Repeat("x", dbq.MaxHeaders-len(`{"h":""}`)-left) }
+	want := map[string]map[string]string{
+		"full":      {"h": value(0)},
+		"too short": {"h": value(count - 1)},
+		"space":     {"h": value(count), bridge.HopsHeader: "1"},
+	}
+	for _, way := range []string{"direct", "HTTP"} {
+		near, far := dbqtest.New(t), dbqtest.New(t)
+		for name, headers := range want {
+			_, err := near.Queue("out").Enqueue(t.Context(), dbq.NewTask{
+				Reference: name, Headers: map[string]string{"h": headers["h"]},
+			})
+			must(t, err)
+		}
+		f := newForwarder(t, bridge.ForwarderConfig{To: farSides(t, far.Queue("in"))[way]})
+		near.Run(f.Worker(near.Queue("out")))
+		near.WantTasks("out", dbq.StateCompleted, len(want))
+		far.WantTasks("in", dbq.StateCreated, len(want))
+		for _, task := range far.Tasks("in") {
+			if !maps.Equal(task.Headers, want[task.Reference]) {
+				t.Errorf("%s, %s: the headers arrive with the count %q, and %d bytes beside it",
+					way, task.Reference, task.Headers[bridge.HopsHeader], len(task.Headers["h"]))
+			}
+		}
+	}
+}
+
 // TestRejectedPoison poisons tasks that the far side never accepts, and no other.
 func TestRejectedPoison(t *testing.T) {
 	t.Parallel()
@@ -69,6 +101,9 @@ func TestRejectedPoison(t *testing.T) {
 			}
 			if task.State != want || task.Attempt != 1 {
 				t.Errorf("%s: %q is %v after %d attempts: %s", way, task.Reference, task.State, task.Attempt, task.Result)
+			}
+			if task.Reference == "large" && !strings.Contains(string(task.Result), dbq.ErrPayloadSize.Error()) {
+				t.Errorf("%s: the payload is not the reason: %s", way, task.Result)
 			}
 		}
 		far.WantTasks("in", dbq.StateCreated, 2)

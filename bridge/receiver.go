@@ -229,7 +229,7 @@ func (r *Receiver) enqueue(ctx context.Context, req *http.Request, m message, bo
 // refuse returns the problem for an error of an enqueue. Only the log has its text.
 func (r *Receiver) refuse(ctx context.Context, err error) *problem {
 	if errors.Is(err, dbq.ErrInvalid) {
-		return refuse(http.StatusUnprocessableEntity, "invalid", "the queue does not accept such a task")
+		return refuse(http.StatusUnprocessableEntity, "invalid", "the queue does not accept such a task"+refusedField(err))
 	}
 	r.cfg.Logger.Error("bridge: message not enqueued", "queue", r.cfg.Queue.Name(), "error", err.Error())
 	p := refuse(http.StatusServiceUnavailable, "unavailable",
@@ -239,6 +239,19 @@ func (r *Receiver) refuse(ctx context.Context, err error) *problem {
 	}
 	p.retryAfter = 5
 	return p
+}
+
+// refusedField returns which field of a task an error is about. The error itself may have a part of the message.
+func refusedField(err error) string {
+	for _, field := range []error{
+		dbq.ErrPayloadSize, dbq.ErrHeaders, dbq.ErrReference, dbq.ErrKind, dbq.ErrKey, dbq.ErrPriority, dbq.ErrMaxAttempts,
+		dbq.ErrID,
+	} {
+		if errors.Is(err, field) {
+			return ": " + field.Error()
+		}
+	}
+	return ""
 }
 
 // kind returns the kind of a message's task.

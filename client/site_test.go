@@ -155,7 +155,7 @@ func (s *site) start(w *client.Worker) (stop func() error) {
 	return stop
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/conformance/cases"
 )
 
@@ -37,6 +38,7 @@ type Progress struct {
 // for a strategy that the server does not support, or ErrNoCase. When ctx ends, the cases end and remove their
 // tables. The report then has the cases that had ended, and the error is ctx's.
 func Check(ctx context.Context, h Harness, progress func(Progress)) (Report, error) {
+	ctx = admin.WithOrigin(ctx, admin.Origin{}) // the cases record changes under names of their own
 	s := newSuite(h)
 	dir, remove, err := tempDir()
 	if err != nil {

@@ -94,6 +94,7 @@ var registerMutants = sync.OnceFunc(func() {
 // runNamed runs cases of the suite on a scheme and returns what became of each.
 func runNamed(t *testing.T, scheme string, names []string, within time.Duration) []Result {
 	s := newSuite(Harness{DSN: func(dir string) string { return scheme + ":" + filepath.Join(dir, "queue.db") }, Seed: 1})
+	s.dir = t.TempDir()
 	var out []Result
 	for _, c := range cases.All() {
 		if slices.Contains(names, c.FullName()) {

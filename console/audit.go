@@ -1,8 +1,6 @@
 package console
 
 import (
-	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/dbq-go/dbq/admin"
@@ -10,52 +8,83 @@ import (
 	"github.com/google/uuid"
 )
 
-// auditPage lists the changes of operators, the newest first.
-func (c *Console) auditPage(v *visit) error {
-	f := admin.AuditFilter{
-		Queue: v.named("queue"), Action: v.form("action"), By: v.named("by"), Limit: pageSize + 1,
+// auditView is what the page of the audit shows.
+type auditView struct {
+	refusal
+	Queue, Action, By, Task, Since, Until string // the filter
+
+	Entries []admin.AuditEntry
+	Upto    time.Time // of the last entry that was looked at, if the page is not full
+	Next    string
+}
+
+// Time returns a time of the filter for the template. Browsers show nothing in an input for times that has other text.
+func (a auditView) Time(name, label, value string) formField {
+	f := a.Field("filter", name, label, "2026-01-31T16:30", value)
+	if _, err := auditTime(name, f.Value); err == nil {
+		f.Type = "datetime-local"
 	}
+	return f
+}
+
+// auditTime reads a time of the filter; empty is zero. A browser adds the seconds only if they are not 0.
+func auditTime(field, text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	for _, layout := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05"} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return at, nil
+		}
+	}
+	return time.Time{}, fieldError{field, formError(field + ": write a time in UTC, such as 2026-01-31T16:30")}
+}
+
+// auditPage lists the changes of operators, the newest first, or shows the filter again if it is invalid.
+func (c *Console) auditPage(v *visit) error {
+	page := auditView{Queue: v.named("queue"), Action: v.form("action"), By: v.named("by"), Task: v.form("task"),
+		Since: v.form("since"), Until: v.form("until")}
+	err := page.fill(v)
+	again, ok := v.refusal("filter", err)
+	if err != nil && !ok {
+		return err
+	}
+	page.refusal = again
+	v.show(again.status(), "audit", "Audit", page)
+	return nil
+}
+
+// fill reads the entries of the filter.
+func (a *auditView) fill(v *visit) error {
+	f := admin.AuditFilter{Queue: a.Queue, Action: a.Action, By: a.By, Limit: pageSize}
 	if err := v.need(auth.Administer, f.Queue); err != nil {
 		return err
 	}
-	for _, field := range []struct {
-		name string
-		to   *uuid.UUID
-	}{{"task", &f.Task}, {"at", &f.Before}} {
-		if text := v.form(field.name); text != "" {
-			id, err := uuid.Parse(text)
-			if err != nil {
-				return formError(fmt.Sprintf("the %s is not a UUID", field.name))
-			}
-			*field.to = id
+	var err error
+	if f.Since, err = auditTime("since", a.Since); err != nil {
+		return err
+	}
+	if f.Until, err = auditTime("until", a.Until); err != nil {
+		return err
+	}
+	if a.Task != "" {
+		if f.Task, err = uuid.Parse(a.Task); err != nil {
+			return fieldError{"task", "the task is not a UUID"}
 		}
 	}
-	for _, field := range []struct {
-		name string
-		to   *time.Time
-	}{{"since", &f.Since}, {"until", &f.Until}} {
-		if text := v.form(field.name); text != "" {
-			at, err := time.Parse("2006-01-02T15:04", text)
-			if err != nil {
-				return formError(field.name + ": write a time in UTC, such as 2026-01-31T16:30")
-			}
-			*field.to = at
+	if at := v.form("at"); at != "" {
+		if f.Before, err = uuid.Parse(at); err != nil {
+			return errNoPage
 		}
 	}
-	entries, err := v.db.admin.Audit(v.ctx(), f)
+	found, err := v.db.admin.AuditPage(v.ctx(), f)
 	if err != nil {
 		return err
 	}
-	page := struct {
-		Queue, Action, By, Task, Since, Until, Next string
-		Entries                                     []admin.AuditEntry
-	}{Queue: f.Queue, Action: f.Action, By: f.By, Task: v.form("task"), Since: v.form("since"), Until: v.form("until")}
-	if len(entries) > pageSize {
-		entries = entries[:pageSize]
-		page.Next = v.path("audit", "queue", f.Queue, "action", f.Action, "by", f.By, "task", page.Task,
-			"since", page.Since, "until", page.Until, "at", entries[pageSize-1].ID.String())
+	a.Entries, a.Upto = found.Entries, found.Upto
+	if found.More {
+		a.Next = v.path("audit", "queue", a.Queue, "action", a.Action, "by", a.By, "task", a.Task,
+			"since", a.Since, "until", a.Until, "at", found.Next.String())
 	}
-	page.Entries = entries
-	v.show(http.StatusOK, "audit", "Audit", page)
 	return nil
 }

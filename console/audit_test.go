@@ -1,10 +1,12 @@
 package console_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/auth"
 )
 
 func TestAuditIsFilteredByTime(t *testing.T) {
@@ -19,5 +21,33 @@ func TestAuditIsFilteredByTime(t *testing.T) {
 	s.shows(s.get(200, path, "since", past, "until", coming), entry, `name="since" value="`+past+`"`)
 	s.hides(s.get(200, path, "since", coming), entry)
 	s.hides(s.get(200, path, "until", past), entry)
-	s.shows(s.get(422, path, "since", "yesterday"), "write a time in UTC")
+	s.shows(s.get(200, path, "since", past+":01"), entry, `name="since" value="`+past+`:01"`)
+}
+
+// TestRefusedFilterOfTheAuditKeepsItsInput has the message at the field that is invalid, and no entry.
+func TestRefusedFilterOfTheAuditKeepsItsInput(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, ann)
+	if err := admin.New(s.client).PauseQueue(t.Context(), "mail", admin.Reason("month end")); err != nil {
+		t.Fatal(err)
+	}
+	for field, message := range map[string]string{
+		"since": "since: write a time in UTC", "until": "until: write a time in UTC", "task": "the task is not a UUID",
+	} {
+		page := s.get(422, "/db/shop/audit", "queue", "mail", "action", "pause queue", "by", "ann <b>", field, "yesterday")
+		s.shows(page, `role="search"`, `name="queue" value="mail"`, `value="pause queue"`, `value="ann &lt;b&gt;"`,
+			`name="`+field+`" value="yesterday"`, `aria-describedby="`+field+`-error" autofocus`,
+			`id="`+field+`-error" role="alert">The input is invalid: `+message)
+		s.hides(page, "month end", "No change matches", `type="datetime-local" name="`+field+`"`)
+	}
+	page := s.get(422, "/db/shop/audit", "since", "yesterday", "until", "2026-01-31T16:30", "task", "none")
+	s.shows(page, `id="since-error"`, `name="task" value="none"`,
+		`type="datetime-local" name="until" value="2026-01-31T16:30"`)
+	// What only the database's side refuses is above the form.
+	page = s.get(422, "/db/shop/audit", "by", strings.Repeat("x", 2000), "queue", "mail")
+	s.shows(page, `role="alert">The input is invalid: `, `name="queue" value="mail"`)
+	s.get(404, "/db/shop/audit", "at", "yesterday")
+
+	bob := serve(t, s.client, user{auth.Principal{Name: "bob", Role: auth.Operator}}, "")
+	bob.get(403, "/db/shop/audit", "since", "yesterday")
 }

@@ -28,6 +28,7 @@ type bulkView struct {
 	Event     state.Transition
 	Count     string // of the tasks that would change
 	None      bool
+	Unsure    bool      // counting stopped because it had looked at enough tasks
 	Done      int       // tasks that have changed
 	More      bool      // there may be more
 	After     uuid.UUID // the last task that was tried
@@ -58,14 +59,18 @@ func (c *Console) bulkPage(v *visit) error {
 		return err
 	}
 	f.Limit = countTo
-	found, err := v.db.admin.OperateMany(v.ctx(), page.Event.Event, f, admin.DryRun())
+	n, more, err := v.db.admin.CountMovable(v.ctx(), page.Event.Event, f)
 	if err != nil {
 		return err
 	}
-	page.None, page.Count = found.Changed == 0, tasks(found.Changed)
-	if found.More {
+	page.None, page.Count = n == 0 && !more, tasks(n)
+	switch {
+	case n == 0:
+		page.Count = "the tasks that match"
+	case more:
 		page.Count = "at least " + page.Count
 	}
+	page.Unsure = more && n < countTo
 	v.show(http.StatusOK, "bulk", string(page.Event.Event)+" tasks", page)
 	return nil
 }
@@ -97,7 +102,7 @@ func (c *Console) bulk(v *visit) error {
 			return fmt.Errorf("%s%s before: %w", changed(page.Done), page.Event.Past, err)
 		}
 	}
-	v.db.overview.expire()
+	v.db.changed()
 	if page.More {
 		v.show(http.StatusOK, "bulk", string(page.Event.Event)+" tasks", page)
 		return nil

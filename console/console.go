@@ -28,6 +28,8 @@ import (
 	"github.com/dbq-go/dbq/internal/callers"
 	"github.com/dbq-go/dbq/redaction"
 	"github.com/dbq-go/dbq/schedule"
+	"github.com/dbq-go/dbq/workflow"
+	"github.com/google/uuid"
 )
 
 // Config configures a Console.
@@ -87,6 +89,7 @@ type database struct {
 	overview  shared[overview]
 	hours     shared[map[string]hour] // of the overview
 	series    sharedBy[seriesKey, series]
+	workflows sharedBy[uuid.UUID, workflow.Info] // without results
 }
 
 // New returns a console. It sends nothing to the databases. It returns dbq.ErrOption if the configuration is invalid.
@@ -121,9 +124,11 @@ func New(cfg Config) (*Console, error) {
 		}
 		c.databases[name] = &database{
 			name: name, client: client, admin: admin.New(client), schedules: schedule.New(client),
-			overview: shared[overview]{keepFor: keepOverview},
+			overview: shared[overview]{keepFor: keepOverview, stale: staleOverview, log: cfg.Logger},
 			hours:    shared[map[string]hour]{keep: hoursFor},
 			series:   sharedBy[seriesKey, series]{keep: seriesFor},
+
+			workflows: sharedBy[uuid.UUID, workflow.Info]{keep: workflowFor},
 		}
 		c.names = append(c.names, name)
 	}
@@ -165,6 +170,7 @@ func (c *Console) routes() http.Handler {
 		patternEnqueue:                            c.enqueue,
 		"GET /db/{database}/workers":              c.workersPage,
 		"POST /db/{database}/workers":             c.commandWorker,
+		"GET /db/{database}/workers/stop":         c.confirmStop,
 		"GET /db/{database}/schedules":            c.schedulesPage,
 		"GET /db/{database}/schedule":             c.schedulePage,
 		"GET /db/{database}/schedule/edit":        c.scheduleFormPage,

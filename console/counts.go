@@ -13,7 +13,7 @@ import (
 // The overview counts tasks of each state up to countAll in all queues, which it divides by the number of queues, but
 // at most countTo and at least countLeast of each queue.
 const (
-	countAll   = 100_000
+	countAll   = 50_000
 	countLeast = 100
 )
 
@@ -21,9 +21,12 @@ const (
 // part of a statement a second for the plots and for the users who are signed in.
 const overviewEach = 1500 * time.Millisecond
 
-// statements is about how many statements a reading takes: two that do not depend on the number of queues, one for each
-// 200 queues that finds them, and one for each 50 that counts them.
-func (o overview) statements() int { return 4 + len(o.Queues)/200 + max(len(o.Queues)-1, 0)/50 }
+// staleOverview is for how long after that visitors get a reading at once, while the next one is under way: it can take
+// some hundred milliseconds.
+const staleOverview = time.Minute
+
+// statements is about how many statements a reading takes: two, and those that count the tasks.
+func (o overview) statements() int { return 2 + store.StatsStatements(len(o.Queues)) }
 
 // keepOverview returns how long a reading is shown.
 func keepOverview(o overview) time.Duration { return time.Duration(o.statements()) * overviewEach }
@@ -39,11 +42,10 @@ func (d *database) listAtOnce(ctx context.Context) context.Context {
 func (d *database) stats(ctx context.Context) ([]admin.QueueStats, error) {
 	queues := len(d.overview.last().Queues)
 	if queues == 0 { // it is the first reading
-		found, err := d.admin.Stats(ctx, admin.CountUpTo(1))
-		if err != nil {
+		var err error
+		if queues, err = access.Of(d.client).Store.CountQueues(ctx); err != nil {
 			return nil, err
 		}
-		queues = len(found)
 	}
 	return d.admin.Stats(ctx, admin.CountUpTo(max(min(countAll/max(queues, 1), countTo), countLeast)))
 }

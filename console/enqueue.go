@@ -175,7 +175,7 @@ func (v *visit) enqueue() error {
 	if err != nil {
 		return err
 	}
-	v.db.overview.expire()
+	v.db.changed()
 	message := "The task was enqueued."
 	if done[0].Duplicate {
 		message = "A task with this reference exists already; this is it. Nothing was added."

@@ -10,12 +10,13 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/access"
 	"github.com/google/uuid"
 )
 
 // Bounds of the page of a queue's keys.
 const (
-	keysRead  = 2_000 // tasks of each state, the first ones by their ids
+	keysRead  = 2_000 // tasks of each state, the first ones of its index
 	keysShown = 100
 )
 
@@ -57,18 +58,23 @@ func (c *Console) keysPage(v *visit) error {
 		More     bool // not all tasks were read
 		Sequence bool // the tasks of a key run one after the other
 	}{Queue: queue, Limits: limits, Sequence: limits.Order != admin.OrderNone}
+	store := access.Of(v.db.client).Store
 	var all []dbq.Task
 	for _, s := range []dbq.State{dbq.StateProcessing, dbq.StateCreated, dbq.StateError, dbq.StatePoison} {
-		tasks, err := v.db.admin.List(v.ctx(), admin.Filter{
-			Queue: queue, States: []dbq.State{s}, NotCancelled: true, Limit: keysRead,
-		})
+		rows, more, err := store.ListSome(v.ctx(), queue, s, keysRead)
 		if err != nil {
 			return err
+		}
+		var tasks []dbq.Task
+		for _, r := range rows {
+			if t := access.Task(r); !t.Cancelled {
+				tasks = append(tasks, t)
+			}
 		}
 		if s == dbq.StateProcessing {
 			page.Leased = len(tasks)
 		}
-		page.More = page.More || len(tasks) == keysRead
+		page.More = page.More || more
 		all = append(all, tasks...)
 	}
 	page.Rows = keyRows(all, limits, now)

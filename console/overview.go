@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -127,6 +128,27 @@ func (d *database) readOverview(ctx context.Context) (out overview, err error) {
 	slices.SortFunc(out.Queues, func(x, y queueRow) int { return cmp.Compare(x.Queue, y.Queue) })
 	out.Read = time.Now().UTC()
 	return out, nil
+}
+
+// Prepare reads the overview of each database, so that the first visitor after a start does not wait for it: in a
+// large table that can take some seconds. It returns when all are read, after at most Config.Timeout. A page shows the
+// error of a database that cannot be read.
+func (c *Console) Prepare(ctx context.Context) {
+	var all sync.WaitGroup
+	for _, d := range c.databases {
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
+			defer cancel()
+			d.overview.prepare(ctx, d.readOverview)
+		})
+	}
+	all.Wait()
+}
+
+// changed makes the next visitors read again what a change of this visitor may have changed.
+func (d *database) changed() {
+	d.overview.expire()
+	d.workflows.expireAll()
 }
 
 // finding is something that is wrong, and the page that helps.

@@ -51,7 +51,7 @@ func (c *Console) poisonPage(v *visit) error {
 		v.show(http.StatusOK, "poison", "Poisoned tasks", page)
 		return nil
 	}
-	tasks, err := v.poisoned(queue)
+	tasks, more, err := v.poisoned(queue)
 	if err != nil {
 		return err
 	}
@@ -59,17 +59,18 @@ func (c *Console) poisonPage(v *visit) error {
 	if err != nil {
 		return err
 	}
-	page.Read, page.More, page.DeadLetter = len(tasks), len(tasks) == poisonRead, settings.DeadLetter
+	page.Read, page.More, page.DeadLetter = len(tasks), more, settings.DeadLetter
 	page.Groups, page.Events = groupsOf(tasks), v.bulkEvents(queue, []dbq.State{dbq.StatePoison})
 	v.show(http.StatusOK, "poison", "Poisoned tasks of "+queue, page)
 	return nil
 }
 
 // poisoned reads the newest tasks of a queue in POISON, each with the line of its error that groups compare.
-func (v *visit) poisoned(queue string) ([]dbq.Task, error) {
-	tasks, err := v.db.admin.List(v.ctx(), admin.Filter{
+func (v *visit) poisoned(queue string) (tasks []dbq.Task, more bool, err error) {
+	found, err := v.db.admin.ListPage(v.ctx(), admin.Filter{
 		Queue: queue, States: []dbq.State{dbq.StatePoison}, NotCancelled: true, NewestFirst: true, Limit: poisonRead,
 	})
+	tasks = found.Tasks
 	for i := range tasks {
 		v.db.redact.Task(&tasks[i])
 		line, _, _ := strings.Cut(strings.TrimSpace(string(tasks[i].Result)), "\n")
@@ -78,7 +79,7 @@ func (v *visit) poisoned(queue string) ([]dbq.Task, error) {
 		}
 		tasks[i].Result = []byte(strings.ToValidUTF8(line[:min(len(line), maxError)], ""))
 	}
-	return tasks, err
+	return tasks, found.More, err
 }
 
 // Poisoned returns the number of tasks in POISON that were not cancelled.

@@ -3,7 +3,9 @@ package console
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/auth"
@@ -30,6 +32,9 @@ var problems = []struct {
 	{errBusy, 503, "The server is busy", "Too many pages are open at once. Try again shortly."},
 	{errTooMany, 429, "Too many changes at once", "Nothing was changed. Wait a moment and try again."},
 	{auth.ErrTooMany, 429, "Too many attempts to sign in", "Try again in a minute."},
+	{errLongToken, 422, "The token is too long for cookies",
+		fmt.Sprintf("A session has space for %d bytes. Let the identity provider leave out groups or other claims, "+
+			"or put a proxy that authenticates before this server.", sessionParts*sessionPart)},
 	{auth.ErrUnavailable, 503, "Your credentials cannot be checked", "Try again shortly. The server has logged why."},
 	{dbq.ErrNotFound, 404, "It does not exist",
 		"It may have been removed, or its retention may have passed. Its audit trail is kept."},
@@ -76,6 +81,18 @@ type formError string
 
 // Error returns the sentence.
 func (e formError) Error() string { return string(e) }
+
+// fieldError is a formError about one field.
+type fieldError struct {
+	field string // its name in the form
+	formError
+}
+
+// Unwrap returns the formError.
+func (e fieldError) Unwrap() error { return e.formError }
+
+// label returns the name of a field in a sentence.
+func label(field string) string { return strings.ReplaceAll(field, "_", " ") }
 
 // showError answers with the page of an error.
 func (v *visit) showError(err error) {

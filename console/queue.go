@@ -2,11 +2,8 @@ package console
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
-	"time"
 
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
@@ -90,7 +87,7 @@ func (v *visit) changeQueue(a auth.Action, message string, change func(queue str
 	if err != nil {
 		return err
 	}
-	v.db.overview.expire()
+	v.db.changed()
 	return v.done(v.path("queue", "queue", queue), message)
 }
 
@@ -151,46 +148,6 @@ func (v *visit) limitQueue() error {
 	})
 }
 
-func (c *Console) configureQueue(v *visit) error { return v.queueForm("settings", v.configureQueue()) }
-
-func (v *visit) configureQueue() error {
-	var s admin.QueueSettings
-	var err error
-	for _, field := range []struct {
-		name string
-		to   *int
-	}{{"concurrency", &s.Concurrency}, {"batch", &s.Batch}, {"max_attempts", &s.MaxAttempts}} {
-		if *field.to, err = v.count(field.name); err != nil {
-			return err
-		}
-	}
-	for _, field := range []struct {
-		name string
-		to   *time.Duration
-	}{{"poll", &s.Poll}, {"lease", &s.Lease}} {
-		if *field.to, err = duration(field.name, v.form(field.name)); err != nil {
-			return err
-		}
-	}
-	s.DeadLetter = v.named("dead_letter")
-	// Notices carry errors of this queue to the other one.
-	if s.DeadLetter != "" && !v.may(auth.Configure, s.DeadLetter) {
-		return errForbidden
-	}
-	return v.changeQueue(auth.Configure, "The settings are changed. Workers apply them while they run.",
-		func(queue string) error {
-			outdated := false
-			err := v.db.admin.ConfigureQueue(v.ctx(), queue, func(stored *admin.QueueSettings) {
-				if outdated = v.outdated(stored); outdated {
-					return
-				}
-				stored.Concurrency, stored.Batch, stored.MaxAttempts = s.Concurrency, s.Batch, s.MaxAttempts
-				stored.Poll, stored.Lease, stored.DeadLetter = s.Poll, s.Lease, s.DeadLetter
-			}, v.changes()...)
-			return unlessOutdated(outdated, err)
-		})
-}
-
 // count reads a whole number of the form; empty is 0.
 func (v *visit) count(field string) (int, error) { return whole(field, v.form(field)) }
 
@@ -201,7 +158,7 @@ func whole(field, text string) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 {
-		return 0, formError(fmt.Sprintf("%s must be a whole number", strings.ReplaceAll(field, "_", " ")))
+		return 0, fieldError{field, formError(label(field) + " must be a whole number")}
 	}
 	return n, nil
 }

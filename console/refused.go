@@ -1,8 +1,11 @@
 package console
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
 	"strings"
+	"time"
 )
 
 // refusal is what a form shows again when its input is invalid: the message, and the fields as they were entered.
@@ -10,6 +13,7 @@ import (
 type refusal struct {
 	Refused string // the message
 	form    string // the form that was refused, if the page has several
+	field   string // the field that is invalid, if the error names one
 	visit   *visit
 }
 
@@ -19,7 +23,9 @@ func (v *visit) refusal(form string, err error) (refusal, bool) {
 	if p.Status != http.StatusUnprocessableEntity {
 		return refusal{}, false
 	}
-	return refusal{p.Title + ": " + p.Advice, form, v}, true
+	var field fieldError
+	_ = errors.As(err, &field) // otherwise the message is about the form as a whole
+	return refusal{p.Title + ": " + p.Advice, form, field.field, v}, true
 }
 
 // status returns the status of the form's page.
@@ -30,9 +36,9 @@ func (r refusal) status() int {
 	return http.StatusOK
 }
 
-// Of returns the message if a form was refused.
+// Of returns the message if a form was refused, unless a field of the form shows it.
 func (r refusal) Of(form string) string {
-	if r.form != form {
+	if r.form != form || r.field != "" {
 		return ""
 	}
 	return r.Refused
@@ -40,8 +46,29 @@ func (r refusal) Of(form string) string {
 
 // Value returns a field of a form as it was entered, or the stored value if the form was not refused.
 func (r refusal) Value(form, field string, stored any) any {
-	if r.Of(form) == "" {
+	if r.form != form || r.Refused == "" {
 		return stored
 	}
 	return strings.ReplaceAll(r.visit.r.FormValue(field), "\r\n", "\n")
+}
+
+// Field returns a field of a form for the template: as it was entered, with the message if it is the invalid one, or
+// with the stored value if the form was not refused. Numbers and durations of 0 are empty.
+func (r refusal) Field(form, name, label, hint string, stored any) formField {
+	f := formField{Name: name, Label: label, Hint: hint}
+	switch stored := stored.(type) {
+	case int:
+		if f.Number = true; stored != 0 {
+			f.Value = fmt.Sprint(stored)
+		}
+	case time.Duration:
+		f.Value = typed(stored)
+	default:
+		f.Value = fmt.Sprint(stored)
+	}
+	f.Value = fmt.Sprint(r.Value(form, name, f.Value))
+	if r.form == form && r.field == name {
+		f.Error = r.Refused
+	}
+	return f
 }

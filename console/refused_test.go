@@ -1,6 +1,10 @@
 package console_test
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/dbq-go/dbq/admin"
+)
 
 // TestRefusedFormsKeepTheirInput sends forms with an invalid field, and looks for the others.
 func TestRefusedFormsKeepTheirInput(t *testing.T) {
@@ -17,11 +21,35 @@ func TestRefusedFormsKeepTheirInput(t *testing.T) {
 
 	page = s.post(422, "/db/shop/queue/limits", "queue", "mail", "version", "of then", "leased", "7", "starts", "many",
 		"per", "2m", "per_key", "yes", "order", "skip")
-	s.shows(page, "Queue mail", `role="alert">The input is invalid: starts must be a whole number.`, `value="7"`,
+	s.shows(page, "Queue mail", `id="starts-error" role="alert">The input is invalid: starts must be a whole number.`,
+		`aria-invalid="true" aria-describedby="starts-error" autofocus`, `value="7"`,
 		`value="many"`, `value="2m"`, `value="yes" checked`, `"skip" selected`, `value="of then"`)
 	page = s.post(422, "/db/shop/queue/settings", "queue", "mail", "concurrency", "5", "poll", "soon",
-		"dead_letter", "dead")
-	s.shows(page, `role="alert">The input is invalid: poll: write a time`, `value="5"`, `value="soon"`, `value="dead"`)
+		"dead_letter", "dead", "history", "failures", "keep_completed", "7d", "keep_poison", "forever", "archive", "yes",
+		"no_statistics", "yes")
+	s.shows(page, `id="poll-error" role="alert">The input is invalid: poll: write a time`, `value="5"`, `value="soon"`,
+		`value="dead"`, `"failures" selected`, `value="7d"`, `value="forever"`, `name="archive" value="yes" checked`,
+		`name="no_statistics" value="yes" checked`)
+	for field, message := range map[string]string{
+		"keep_completed": "keep completed: write a time", "keep_poison": "or forever", "keep_parked": "keep parked: ",
+		"keep_attempts": "keep attempts: ", "concurrency": "whole number", "batch": "batch", "lease": "lease: ",
+		"max_attempts": "max attempts",
+	} {
+		s.shows(s.post(422, "/db/shop/queue/settings", "queue", "mail", field, "213504d -"), `value="213504d -"`,
+			`id="`+field+`-error" role="alert">The input is invalid: `, message)
+	}
+	// What only the database's side refuses is above the form.
+	for field, wrong := range map[string][2]string{
+		"keep_parked": {"36501d", "the retention of parked tasks"}, "history": {"some", "history"},
+		"concurrency": {"100000", "concurrency"}, "dead_letter": {"mail", "its own dead-letter queue"},
+	} {
+		page := s.post(422, "/db/shop/queue/settings", "queue", "mail", field, wrong[0], "batch", "17")
+		s.shows(page, wrong[1], `role="alert" tabindex="-1" autofocus>The input is invalid: `, `value="17"`)
+	}
+	set, err := admin.New(s.client).QueueSettings(t.Context(), "mail")
+	if err != nil || set != (admin.QueueSettings{}) {
+		t.Errorf("refused forms have set %+v: %v", set, err)
+	}
 
 	page = s.get(422, "/db/shop/tasks", "queue", "mail", "kind", "welcome", "older", "soon")
 	s.shows(page, `role="search"`, `role="alert">The input is invalid: in state for`, `value="welcome"`, `value="soon"`)

@@ -69,10 +69,7 @@ func (l layout) May(action, queue string) bool {
 func (v *visit) show(status int, page, title string, content any) {
 	l := layout{
 		Title: title, Prefix: v.console.cfg.Prefix, Flash: v.flash(), User: v.user, At: time.Now().UTC(), Page: content,
-		visit: v,
-	}
-	if _, err := v.r.Cookie(sessionCookie); err == nil {
-		l.Session = true
+		Session: sessionToken(v.r) != "", visit: v,
 	}
 	p := v.user
 	p.Queues = nil // a user may know the database of its queues

@@ -35,11 +35,17 @@ var scheduleInputs = map[string]string{
 
 // Field returns a field of the form for the template.
 func (f scheduleForm) Field(name, label, hint string) formField {
-	return formField{name, label, f.Values[name], hint, f.Errors[name]}
+	return formField{Name: name, Label: label, Value: f.Values[name], Hint: hint, Error: f.Errors[name]}
 }
 
 // formField is an input of a form.
-type formField struct{ Name, Label, Value, Hint, Error string }
+type formField struct {
+	Name, Label, Value, Hint string
+
+	Error  string // what is wrong with it
+	Number bool   // it has a whole number
+	Type   string // of the input; "" is text
+}
 
 // scheduleFormPage shows the form of a new schedule, or of the one that the query names.
 func (c *Console) scheduleFormPage(v *visit) error {
@@ -157,7 +163,7 @@ func (c *Console) saveSchedule(v *visit) error {
 		form.Problem = "Nothing was saved: someone has changed the schedule since this form was opened."
 		return v.showSchedule(http.StatusConflict, form)
 	case err == nil && len(form.Errors) == 0:
-		v.db.overview.expire()
+		v.db.changed()
 		return v.done(v.path("schedule", "name", d.Name), "The schedule is saved.")
 	case err != nil && !form.blame(err):
 		return err

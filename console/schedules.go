@@ -95,6 +95,6 @@ func (c *Console) changeSchedule(v *visit) error {
 	if err != nil {
 		return err
 	}
-	v.db.overview.expire()
+	v.db.changed()
 	return v.done(to, message)
 }

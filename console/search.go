@@ -15,7 +15,7 @@ import (
 // reached; the page then says how far it looked, and the next one goes on from there.
 const (
 	searchRows     = 2_000 // tasks whose error or result is compared
-	searchPayloads = 500   // tasks whose payload is read, each by a statement of its own
+	searchPayloads = 200   // tasks whose payload is read, each by a statement of its own
 	searchBytes    = 32 << 20
 	searchTime     = 5 * time.Second
 )
@@ -94,16 +94,6 @@ func (s selection) search(ctx context.Context, d *database, f admin.Filter,
 		}
 	}
 	return out, nil
-}
-
-// archived reads a page of the archive.
-func (d *database) archived(ctx context.Context, f admin.Filter) (p admin.Page, err error) {
-	limit := f.Limit
-	f.Limit++ // one more says whether there is a next page
-	if p.Tasks, err = d.admin.Archived(ctx, f); len(p.Tasks) > limit {
-		p = admin.Page{Tasks: p.Tasks[:limit], More: true, Next: p.Tasks[limit-1].ID}
-	}
-	return p, err
 }
 
 // hidden returns a task without what the rules of its database hide.

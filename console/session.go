@@ -3,22 +3,13 @@ package console
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"net/http"
-	"net/netip"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/dbq-go/dbq/auth"
-)
-
-// The cookies.
-const (
-	sessionCookie = "dbq_session" // the bearer token of a user who has signed in
-	flashCookie   = "dbq_message" // what the next page says, once
 )
 
 // sessionFor is how long a session may read pages after its token was revoked. Open pages are refreshed all the time,
@@ -42,12 +33,12 @@ func (c *Console) session(r *http.Request, token string) (auth.Principal, error)
 	return c.sessions.get(r.Context(), sessionKey{sha256.Sum256([]byte(token)), addressOf(r)}, check)
 }
 
-// signedIn returns the authenticator of the pages: the token of the session's cookie or, if there is none or it is no
+// signedIn returns the authenticator of the pages: the token of the session's cookies or, if there is none or it is no
 // longer valid, the request's own credentials.
 func (c *Console) signedIn() auth.Authenticator {
 	return authenticatorFunc(func(r *http.Request) (auth.Principal, error) {
-		if cookie, err := r.Cookie(sessionCookie); err == nil && r.Header.Get("Authorization") == "" {
-			p, err := c.session(r, cookie.Value)
+		if token := sessionToken(r); token != "" && r.Header.Get("Authorization") == "" {
+			p, err := c.session(r, token)
 			if !errors.Is(err, auth.ErrUnauthenticated) {
 				return p, err
 			}
@@ -110,7 +101,7 @@ func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
 	v.show(http.StatusOK, "login", "Sign in", loginForm{To: r.FormValue("to")})
 }
 
-// login checks a token and keeps it in the session's cookie.
+// login checks a token and keeps it in the session's cookies.
 func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 	v := &visit{console: c, w: w, r: r}
 	var origins http.CrossOriginProtection
@@ -141,7 +132,10 @@ func (c *Console) checkLogin(w http.ResponseWriter, r *http.Request) {
 		v.showError(err)
 		return
 	}
-	c.setCookie(w, r, sessionCookie, token, 0)
+	if err := c.setSession(w, r, token); err != nil {
+		v.showError(err)
+		return
+	}
 	http.Redirect(w, r, c.cfg.Prefix+localPath(to), http.StatusSeeOther)
 }
 
@@ -159,48 +153,7 @@ func localPath(to string) string {
 func (c *Console) logout(w http.ResponseWriter, r *http.Request) {
 	var origins http.CrossOriginProtection
 	if origins.Check(r) == nil {
-		c.setCookie(w, r, sessionCookie, "", -1)
+		_ = c.setSession(w, r, "") // it is not too long
 	}
 	http.Redirect(w, r, c.cfg.Prefix+"/login", http.StatusSeeOther)
-}
-
-// setCookie sets a cookie that no script can read and no other site's page sends. An age of 0 is that of the browser's
-// session, a negative one removes it.
-func (c *Console) setCookie(w http.ResponseWriter, r *http.Request, name, value string, age int) {
-	http.SetCookie(w, &http.Cookie{
-		Name: name, Value: value, Path: c.cfg.Prefix + "/", MaxAge: age, HttpOnly: true, Secure: c.isHTTPS(r),
-		SameSite: http.SameSiteStrictMode,
-	})
-}
-
-// isHTTPS reports whether the browser has sent a request by HTTPS, to this server or to a proxy before it.
-func (c *Console) isHTTPS(r *http.Request) bool {
-	from, err := netip.ParseAddrPort(r.RemoteAddr)
-	trusted := func(p netip.Prefix) bool { return p.Contains(from.Addr().Unmap()) }
-	proto, _, _ := strings.Cut(r.Header.Get("X-Forwarded-Proto"), ",")
-	return r.TLS != nil ||
-		err == nil && slices.ContainsFunc(c.cfg.Proxies, trusted) && strings.EqualFold(strings.TrimSpace(proto), "https")
-}
-
-// maxFlash is the length of a message in bytes.
-const maxFlash = 500
-
-// setFlash keeps a message for the next page.
-func (v *visit) setFlash(message string) {
-	message = strings.ToValidUTF8(message[:min(len(message), maxFlash)], "")
-	v.console.setCookie(v.w, v.r, flashCookie, base64.RawURLEncoding.EncodeToString([]byte(message)), 60)
-}
-
-// flash returns the message for this page, and removes it.
-func (v *visit) flash() string {
-	cookie, err := v.r.Cookie(flashCookie)
-	if err != nil {
-		return ""
-	}
-	v.console.setCookie(v.w, v.r, flashCookie, "", -1)
-	text, err := base64.RawURLEncoding.DecodeString(cookie.Value)
-	if err != nil {
-		return ""
-	}
-	return string(text)
 }

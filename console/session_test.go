@@ -76,7 +76,7 @@ func TestSessionThatEndedHidesNoOtherCredentials(t *testing.T) {
 		Rules: auth.Rules{{User: "bob", Role: auth.Viewer}},
 	}
 	s := serve(t, client, auth.Chain{tokens, proxy}, "")
-	old := "dbq_session=" + url.QueryEscape(token[:len(token)-1]+"x")
+	old := "dbq_session=1." + url.QueryEscape(token[:len(token)-1]+"x")
 	s.do(303, "GET", "/db/shop/workers", "", "Cookie", old)
 	s.shows(s.do(200, "GET", "/db/shop/workers", "", "Cookie", old, "X-User", "bob"), ">bob<")
 	s.do(200, "GET", "/db/shop/workers", "", "Cookie", old, "Authorization", "Bearer "+token)

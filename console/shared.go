@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
+	"runtime/debug"
 	"sync"
 	"time"
 )
@@ -24,6 +26,8 @@ type shared[T any] struct {
 	keep    time.Duration         // at least; the default is sharedFor
 	keepFor func(T) time.Duration // at least, too, if it is not nil
 	most    time.Duration         // at most, if it is not 0, however long a reading takes
+	stale   time.Duration         // after that, for so long, visitors get the old result while it is read again
+	log     *slog.Logger          // of panics that no visitor's page shows; the default is slog.Default
 
 	mu     sync.Mutex
 	newest *reading[T] // under way or ended; nil at first and after expire
@@ -35,7 +39,8 @@ type reading[T any] struct {
 	done  chan struct{}
 	value T
 	err   error
-	until time.Time // when it is too old to be shown
+	until time.Time   // when it is too old to be shown
+	last  *reading[T] // what visitors get meanwhile, if it is not too old; nil when this one has ended
 }
 
 // get returns the result of read, or the one that another visitor reads or has just read. A visitor that leaves does
@@ -45,10 +50,21 @@ func (s *shared[T]) get(ctx context.Context, read func(context.Context) (T, erro
 	r := s.newest
 	mine := r == nil || r.old()
 	if mine {
+		last := r
 		r = &reading[T]{done: make(chan struct{})}
+		if last != nil && last.err == nil {
+			r.last = last
+		}
 		s.newest = r
 	}
+	last := r.last
 	s.mu.Unlock()
+	if last != nil && time.Now().Before(last.until.Add(s.stale)) {
+		if mine {
+			go s.readAlone(ctx, r, read)
+		}
+		return last.value, nil
+	}
 	if mine {
 		s.read(ctx, r, read)
 	}
@@ -58,6 +74,24 @@ func (s *shared[T]) get(ctx context.Context, read func(context.Context) (T, erro
 	case <-ctx.Done():
 		var none T
 		return none, ctx.Err()
+	}
+}
+
+// readAlone is read, with no visitor for it. A panic is logged, and is an error for the next one.
+func (s *shared[T]) readAlone(visit context.Context, r *reading[T], read func(context.Context) (T, error)) {
+	defer s.logPanic()
+	s.read(visit, r, read)
+}
+
+// prepare reads the result before the first visitor comes. A panic is logged.
+func (s *shared[T]) prepare(ctx context.Context, read func(context.Context) (T, error)) {
+	defer s.logPanic()
+	_, _ = s.get(ctx, read)
+}
+
+func (s *shared[T]) logPanic() {
+	if cause := recover(); cause != nil {
+		cmp.Or(s.log, slog.Default()).Error("console: a reading panicked", "cause", cause, "stack", string(debug.Stack()))
 	}
 }
 
@@ -87,6 +121,9 @@ func (s *shared[T]) read(visit context.Context, r *reading[T], read func(context
 			keep = min(keep, s.most)
 		}
 		r.until = now.Add(keep)
+		s.mu.Lock()
+		r.last = nil
+		s.mu.Unlock()
 		close(r.done)
 	}()
 	if r.value, r.err = read(ctx); r.err != nil {
@@ -140,6 +177,16 @@ type keyed[T any] struct {
 // get returns the result of a key, as shared.get does.
 func (s *sharedBy[K, T]) get(ctx context.Context, key K, read func(context.Context) (T, error)) (T, error) {
 	return s.of(key).get(ctx, read)
+}
+
+// expire makes the next visitor of a key read again.
+func (s *sharedBy[K, T]) expire(key K) { s.of(key).expire() }
+
+// expireAll makes the next visitor of each key read again.
+func (s *sharedBy[K, T]) expireAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.by = nil
 }
 
 // of returns the result of a key. If that is one too many, it forgets the key that was not used for longest.

@@ -3,6 +3,8 @@ package console
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -52,6 +54,61 @@ func manyVisitorsCauseOneReading(t *testing.T) {
 		t.Errorf("a later visitor gets %d, %v", got, err)
 	}
 }
+
+func TestOldResultIsShownWhileItIsReadAgain(t *testing.T) {
+	timed(t, oldResultIsShownWhileItIsReadAgain)
+}
+
+// oldResultIsShownWhileItIsReadAgain reads again behind visitors that get the old result: one that is not much too old.
+func oldResultIsShownWhileItIsReadAgain(t *testing.T) {
+	var log strings.Builder
+	s := shared[int]{stale: time.Minute, log: slog.New(slog.NewTextHandler(&log, nil))}
+	release := make(chan struct{})
+	results := func(next int) func(context.Context) (int, error) {
+		return func(context.Context) (int, error) {
+			if next == 2 {
+				<-release
+			}
+			return next, nil
+		}
+	}
+	visit := func(next, want int) {
+		t.Helper()
+		if got, err := s.get(t.Context(), results(next)); got != want || err != nil {
+			t.Errorf("a visitor gets %d, %v, want %d", got, err, want)
+		}
+	}
+	visit(1, 1)
+	time.Sleep(sharedFor + time.Second)
+	visit(2, 1)
+	visit(9, 1) // which is not read: another reading is under way
+	close(release)
+	synctest.Wait()
+	visit(9, 2)
+	time.Sleep(sharedFor + time.Minute + time.Second)
+	visit(3, 3) // too old to be shown
+	s.expire()
+	visit(4, 4) // something was changed
+	time.Sleep(sharedFor + time.Second)
+	if log.Len() > 0 {
+		t.Errorf("the log has %q before a panic", log.String())
+	}
+	if got, err := s.get(t.Context(), planted); got != 4 || err != nil {
+		t.Errorf("the visitor whose reading panics gets %d, %v, want the old 4", got, err)
+	}
+	synctest.Wait()
+	for _, part := range []string{"level=ERROR", `"console: a reading panicked"`, "cause=planted", "console.planted("} {
+		if strings.Count(log.String(), part) != 1 {
+			t.Errorf("the log lacks %s, or has it twice: %s", part, log.String())
+		}
+	}
+	if _, err := s.get(t.Context(), results(5)); !errors.Is(err, errReadingPanicked) {
+		t.Errorf("the next one gets %v, want the panic as an error", err)
+	}
+}
+
+// planted is a reading that panics.
+func planted(context.Context) (int, error) { panic("planted") }
 
 func TestSlowReadingIsKeptForLonger(t *testing.T) { timed(t, slowReadingIsKeptForLonger) }
 

@@ -61,7 +61,7 @@ func (c *Console) taskPage(v *visit) error {
 		return err
 	}
 	if page.Step != "" {
-		w, err := v.steps(page.Workflow, auth.Read)
+		w, err := v.stepsAround(t, page.Workflow)
 		switch { // a workflow with steps in other queues is not shown to a user of one
 		case err == nil:
 			page.Graph = graphOf(w, t.ID)
@@ -70,9 +70,11 @@ func (c *Console) taskPage(v *visit) error {
 		}
 	}
 	if v.may(auth.Administer, t.Queue) {
-		if page.Trail, err = v.db.admin.Audit(v.ctx(), admin.AuditFilter{Task: t.ID, Limit: 50}); err != nil {
+		trail, err := v.db.admin.AuditPage(v.ctx(), admin.AuditFilter{Task: t.ID, Limit: 50})
+		if err != nil {
 			return err
 		}
+		page.Trail = trail.Entries
 	}
 	v.show(http.StatusOK, "task", "Task "+shorten(t.ID.String()), page)
 	return nil
@@ -135,7 +137,7 @@ func (c *Console) operate(v *visit) error {
 	if err != nil {
 		return err
 	}
-	v.db.overview.expire()
+	v.db.changed()
 	if e.Event == admin.Purge {
 		to = v.path("tasks", "queue", t.Queue)
 	}

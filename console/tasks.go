@@ -2,6 +2,7 @@ package console
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -18,7 +19,7 @@ const pageSize = 50
 
 // selection is what the form above a list of tasks says. The URL of the page has it.
 type selection struct {
-	Queue, State, Kind, Key, Reference, Workflow string
+	Queue, State, Kind, Key, Reference, Workflow, Holder string
 
 	Mark  string // "", "parked", "cancelled" or "not-cancelled"
 	Older string // in their state for at least this long, such as 1h
@@ -32,7 +33,8 @@ type selection struct {
 func (s selection) fields() []string {
 	return []string{
 		"queue", s.Queue, "state", s.State, "kind", s.Kind, "key", s.Key, "reference", s.Reference,
-		"workflow", s.Workflow, "mark", s.Mark, "older", s.Older, "newer", s.Newer,
+		"workflow", s.Workflow, "holder", s.Holder,
+		"mark", s.Mark, "older", s.Older, "newer", s.Newer,
 		"error", s.Error, "payload", s.Text,
 	}
 }
@@ -64,16 +66,18 @@ func (s selection) Words() string {
 func (v *visit) selection() selection {
 	return selection{
 		Queue: v.named("queue"), State: v.form("state"), Kind: v.named("kind"), Key: v.named("key"),
-		Reference: v.named("reference"), Workflow: v.form("workflow"), Mark: v.form("mark"), Older: v.form("older"),
-		Newer: v.form("newer"), Error: v.form("error"), Text: v.form("payload"), Order: v.form("order"),
+		Reference: v.named("reference"), Workflow: v.form("workflow"), Holder: v.named("holder"),
+		Mark: v.form("mark"), Older: v.form("older"), Newer: v.form("newer"), Error: v.form("error"),
+		Text: v.form("payload"), Order: v.form("order"),
 	}
 }
 
 // filter returns the filter of a selection.
 func (s selection) filter() (f admin.Filter, err error) {
 	f = admin.Filter{
-		Queue: s.Queue, Kind: s.Kind, Key: s.Key, Reference: s.Reference, ParkedOnly: s.Mark == "parked",
-		CancelledOnly: s.Mark == "cancelled", NotCancelled: s.Mark == "not-cancelled", NewestFirst: s.Order == "",
+		Queue: s.Queue, Kind: s.Kind, Key: s.Key, Reference: s.Reference, Holder: s.Holder,
+		ParkedOnly: s.Mark == "parked", CancelledOnly: s.Mark == "cancelled",
+		NotCancelled: s.Mark == "not-cancelled", NewestFirst: s.Order == "",
 	}
 	if !slices.Contains([]string{"", "parked", "cancelled", "not-cancelled"}, s.Mark) {
 		return f, formError(fmt.Sprintf("%q is no mark; use parked, cancelled or not-cancelled", s.Mark))
@@ -99,19 +103,21 @@ func (s selection) filter() (f admin.Filter, err error) {
 	return f, err
 }
 
+const durationHelp = ": write a time with its unit, such as 90s, 15m, 36h or 7d"
+
 // duration reads a field such as 90s, 15m or 36h; empty is 0.
 func duration(field, text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
 	}
 	if days, ok := strings.CutSuffix(text, "d"); ok {
-		if d, err := time.ParseDuration(days + "h"); err == nil && d >= 0 && d < 1e6*time.Hour {
+		if d, err := time.ParseDuration(days + "h"); err == nil && d >= 0 && d <= math.MaxInt64/24 {
 			return 24 * d, nil
 		}
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 {
-		return 0, formError(fmt.Sprintf("%s: write a time with its unit, such as 90s, 15m, 36h or 7d", field))
+		return 0, fieldError{field, formError(label(field) + durationHelp)}
 	}
 	return d, nil
 }
@@ -174,7 +180,7 @@ func (page *tasksView) fill(v *visit, s selection) error {
 	}
 	read := v.db.admin.ListPage
 	if s.Order == "archive" {
-		read = v.db.archived
+		read = v.db.admin.ArchivedPage
 	}
 	if err := v.maySearch(s); err != nil {
 		return err

@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
@@ -36,15 +37,55 @@ func (v *visit) steps(id uuid.UUID, a auth.Action) (workflow.Info, error) {
 	if err != nil {
 		return w, err
 	}
+	return w, v.needAll(a, w)
+}
+
+// needAll returns dbq.ErrNotFound if the user may not see a step of a workflow, and errForbidden if it may not apply
+// an action to one.
+func (v *visit) needAll(a auth.Action, w workflow.Info) error {
 	for _, s := range w.Steps {
 		if !v.may(auth.Read, s.Queue) {
-			return w, dbq.ErrNotFound
+			return dbq.ErrNotFound
 		}
 		if err := v.need(a, s.Queue); err != nil {
-			return w, err
+			return err
 		}
 	}
-	return w, nil
+	return nil
+}
+
+// workflowFor is how long the pages of tasks show the other steps of a workflow as they were read.
+const workflowFor = 10 * time.Second
+
+// stepsAround returns the workflow of a task, without results, if the user may see all of its queues. Visitors share
+// it. It is read again if it has the task in another state than the task's page.
+func (v *visit) stepsAround(t dbq.Task, id uuid.UUID) (workflow.Info, error) {
+	read := func(ctx context.Context) (workflow.Info, error) {
+		w, err := workflow.Get(ctx, v.db.client, id, stepsShown)
+		for i := range w.Steps {
+			w.Steps[i].Result = nil // a drawing has none, and many would take much memory
+		}
+		return w, err
+	}
+	w, err := v.db.workflows.get(v.ctx(), id, read)
+	if err == nil && !shows(w, t) {
+		v.db.workflows.expire(id)
+		w, err = v.db.workflows.get(v.ctx(), id, read)
+	}
+	if err != nil {
+		return w, err
+	}
+	return w, v.needAll(auth.Read, w)
+}
+
+// shows reports whether a workflow has a step in the state of its task, or does not list it because it is too large.
+func shows(w workflow.Info, t dbq.Task) bool {
+	for _, s := range w.Steps {
+		if s.Task == t.ID {
+			return s.State == t.State && s.Cancelled == t.Cancelled && (s.WaitsFor > 0) == t.Waiting
+		}
+	}
+	return true
 }
 
 func (c *Console) workflowPage(v *visit) error {
@@ -119,6 +160,6 @@ func (c *Console) changeWorkflow(v *visit) error {
 	if err != nil {
 		return err
 	}
-	v.db.overview.expire()
+	v.db.changed()
 	return v.done(v.path("workflow/"+change.ID.String()), changed(n)+change.Past+".")
 }

@@ -155,6 +155,9 @@ type CheckoutRequest struct {
 	// Given are the due tasks to lease: their ids, fences and sizes of payloads. It comes with OnlyDue. Nil means that
 	// the checkout searches.
 	Given []Row
+	// Last allows a dialect to commit with the statement that leases Given, see Pipeline.CommitWithNext: the caller has
+	// nothing to add to its transaction.
+	Last bool
 }
 
 // Search is one of the two searches of a checkout.

@@ -163,6 +163,13 @@ type Statements struct {
 	IDBefore string `args:"before offset" empty:"default"`
 	// InState adds a redundant condition for each state, so that the engine can use a partial index.
 	InState map[state.State]string `empty:"allowed"`
+	// OfState is how an index leads to the tasks of a queue in each state: a condition beside queue = :queue, which tasks
+	// in other states may fulfil, too, and the order of the index after " ORDER BY ". Reading such rows up to a limit
+	// must cost what the limit says. If the order is "id", or "priority, due_at, id" and due_at is the same for all, lists
+	// read any part of it in the order of ids. A state without an index is missing.
+	OfState map[state.State]string `empty:"allowed"`
+	// ByState follows the table's name where OfState is used, to force its index if the server could choose another one.
+	ByState string `empty:"allowed" part:"yes"`
 	// Peek returns id, queue, state, fence and updated of the existing rows: :id.
 	Peek Batch `columns:"id" empty:"default"`
 

@@ -19,10 +19,18 @@ const (
 	maxPause   = 5 * time.Second        // within which Run finds schedules that other processes put
 	errorPause = 5 * time.Second        // after an error
 	busyPause  = 100 * time.Millisecond // after a conflict with another transaction
-	patience   = 3 * time.Second        // for one schedule: a locked record does not delay the others
-	firstRead  = 10                     // schedules read at once, while few are due
-	oneRound   = 1000                   // if all of these are due
-	allRounds  = 10_000                 // if some of these cannot fire
+
+	patience     = 3 * time.Second // for one schedule: a locked record does not delay the others
+	lessPatience = patience / 6    // for the others of a turn after a locked one: a process that stopped can lock many
+	groupWait    = time.Second     // for a group, whose schedules fire one by one afterwards
+
+	groupSize  = 50  // schedules that fire in one transaction,
+	groupTasks = 500 // and their tasks, if they make up for missed times
+	maxMet     = 20  // groups of which another process has fired a schedule; then they fire one by one
+
+	firstRead = 10     // schedules read at once, while few are due
+	oneRound  = 1000   // if all of these are due
+	allRounds = 10_000 // if some of these cannot fire
 )
 
 var (
@@ -99,7 +107,7 @@ func (s *Schedules) poke() {
 
 // fireDue fires each schedule that is due, and returns when to check again. Usually few are due, so it first reads few.
 func (s *Schedules) fireDue(ctx context.Context) (pause time.Duration, err error) {
-	for limit := firstRead; ; {
+	for limit, met := firstRead, 0; ; {
 		records, err := s.store.EarliestKV(ctx, namespace, limit)
 		if err != nil {
 			return 0, err
@@ -110,8 +118,11 @@ func (s *Schedules) fireDue(ctx context.Context) (pause time.Duration, err error
 			limit = oneRound
 			continue
 		}
-		pause, err = s.fireEach(ctx, records)
+		pause, err = s.fireEach(ctx, records, met < maxMet)
 		switch {
+		case errors.Is(err, errFired): // read which are still due
+			met++
+			continue
 		case !more || ctx.Err() != nil || limit == allRounds:
 			return pause, err
 		case err == nil:
@@ -122,40 +133,60 @@ func (s *Schedules) fireDue(ctx context.Context) (pause time.Duration, err error
 }
 
 // fireEach fires those of records that are due. They are in the order in which they are due. If there are many, it
-// begins at a random one, because other processes fire them at the same time; once it meets one that another process
-// has fired, it checks each before it fires it.
-func (s *Schedules) fireEach(ctx context.Context, records []store.Record) (pause time.Duration, err error) {
-	pause = maxPause
-	due := len(records)
+// begins at a random one, because other processes fire them at the same time. If together, it fires groups in one
+// transaction each, and returns errFired if another process has fired one of a group. Otherwise, if a group cannot
+// fire, and after one that took too long, they fire one by one; once fireEach meets one that another process has fired,
+// it checks each before it fires it.
+func (s *Schedules) fireEach(ctx context.Context, records []store.Record, together bool) (
+	pause time.Duration, err error) {
+	read, due, again := time.Now(), len(records), maxPause
 	if i := slices.IndexFunc(records, func(r store.Record) bool { return !r.Expired() }); i >= 0 {
-		due, pause = i, min(pause, micros(*records[i].Expires-records[i].Now))
+		due, again = i, min(again, micros(*records[i].Expires-records[i].Now))
 	}
-	first, met := 0, false
+	first := 0
 	if due > firstRead {
 		first = rand.IntN(due)
 	}
-	failed := &fireError{}
-	for i := range due {
-		r := records[(first+i)%due]
-		if met && s.changed(ctx, r) {
-			continue
+	limit, busy, met, failed := patience, false, false, &fireError{}
+	for group := range slices.Chunk(slices.Concat(records[first:due], records[:first]), groupSize) {
+		if together && len(group) > 1 {
+			var next time.Duration
+			switch next, group, err = s.fireTogether(ctx, group, read); {
+			case err == nil:
+				again = min(again, next)
+			case errors.Is(err, errFired):
+				return 0, err
+			case errors.Is(err, errSlow): // a record is locked, or the server is far away: do not wait in vain again
+				together = false
+			}
 		}
-		err := s.fireOne(ctx, r)
-		if errors.Is(err, errBusy) {
-			pause = busyPause
+		for _, r := range group {
+			if met && s.changed(ctx, r) {
+				continue
+			}
+			next, err := s.fireOne(ctx, r, read, limit)
+			switch {
+			case err == nil:
+				again = min(again, next)
+			case ctx.Err() != nil:
+				return 0, err
+			case errors.Is(err, errFired):
+				met = true
+			case errors.Is(err, errSlow) && micros(r.Now-*r.Expires) >= missed: // it cannot fire, and nobody would know
+				failed.add(r.Name, err)
+			case errors.Is(err, errBusy):
+			default:
+				failed.add(r.Name, err)
+			}
+			busy = busy || errors.Is(err, errBusy)
+			if errors.Is(err, errSlow) { // as are all of a group, if its process has stopped
+				limit = lessPatience
+			}
 		}
-		switch {
-		case err == nil:
-		case ctx.Err() != nil:
-			return 0, err
-		case errors.Is(err, errFired):
-			met = true
-		case errors.Is(err, errSlow) && micros(r.Now-*r.Expires) >= missed: // it cannot fire, and nobody would know
-			failed.add(r.Name, err)
-		case errors.Is(err, errBusy):
-		default:
-			failed.add(r.Name, err)
-		}
+	}
+	pause = max(again-time.Since(read), time.Millisecond)
+	if busy {
+		pause = busyPause
 	}
 	if failed.err != nil {
 		return pause, failed
@@ -167,90 +198,6 @@ func (s *Schedules) fireEach(ctx context.Context, records []store.Record) (pause
 func (s *Schedules) changed(ctx context.Context, r store.Record) bool {
 	now, exists, err := s.store.GetKV(ctx, namespace, r.Name)
 	return err == nil && (!exists || now.Version != r.Version)
-}
-
-// fireOne is fire with a time limit.
-func (s *Schedules) fireOne(ctx context.Context, r store.Record) error {
-	bounded, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	err := s.fire(bounded, r)
-	switch {
-	case err == nil || ctx.Err() != nil:
-		return err
-	case bounded.Err() != nil, errors.Is(err, dbq.ErrWriterBusy):
-		return errSlow
-	case s.store.IsConflict(err):
-		return errBusy
-	}
-	return err
-}
-
-// fire enqueues the due tasks of a schedule and moves it to its next time, in one transaction. If another process was
-// faster, it does nothing and returns errFired.
-func (s *Schedules) fire(ctx context.Context, r store.Record) error {
-	v, err := parse(r)
-	if err != nil {
-		return err
-	}
-	now, d := nowOf(r), v.schedule(r.Name)
-	c, err := d.clock(v.Start)
-	if err != nil { // such as a zone that is unknown here: another process may know it
-		return err
-	}
-	times, next := d.due(c, v.Next, now)
-	v.Next = next
-	v.Problem = ""
-	if len(times) == 0 {
-		v.Problem = "the time was missed"
-	}
-	if d.NoOverlap && len(times) > 0 {
-		times = times[len(times)-1:]
-		if v.Problem, err = s.overlap(ctx, &v); err != nil {
-			return err
-		}
-		if v.Problem != "" {
-			times = nil
-		}
-	}
-	err = s.enqueue(ctx, r, v, d, times)
-	if errors.Is(err, dbq.ErrInvalid) { // it would fail each time: skip this time, and store the reason
-		text := err.Error()
-		v.Problem = strings.ToValidUTF8(text[:min(len(text), maxProblem)], "") // the cut may be inside a character
-		err = s.enqueue(ctx, r, v, d, nil)
-	}
-	return err
-}
-
-// enqueue adds the tasks of some times and replaces the record, unless another process has.
-func (s *Schedules) enqueue(ctx context.Context, r store.Record, v value, d Schedule, times []time.Time) error {
-	tx, err := s.client.DB().BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
-	tasks := make([]dbq.NewTask, len(times))
-	for i, at := range times {
-		tasks[i] = d.taskFor(at)
-		v.Last = at.UTC()
-	}
-	added, err := s.client.Queue(d.Queue).EnqueueManyTx(ctx, tx, tasks)
-	if err != nil {
-		return err
-	}
-	if len(added) > 0 { // including one that already existed
-		v.LastTask = &added[len(added)-1].ID
-	}
-	text, ttl, err := v.encode(nowOf(r))
-	if err != nil {
-		return err
-	}
-	switch done, err := s.store.SwapKVTx(ctx, tx, r, text, ttl); {
-	case err != nil:
-		return err
-	case !done:
-		return errFired
-	}
-	return tx.Commit()
 }
 
 // taskFor returns the task of one time.

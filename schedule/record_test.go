@@ -3,11 +3,13 @@ package schedule
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/internal/store"
 )
 
 // TestRecreatedScheduleIsNotOverwritten: a process that read a schedule before it was deleted and put again does not
@@ -33,7 +35,7 @@ func TestRecreatedScheduleIsNotOverwritten(t *testing.T) {
 	if err := s.Put(ctx, again); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.fire(ctx, records[0]); !errors.Is(err, errFired) { // A goes on
+	if _, err := s.fireOne(ctx, records[0], time.Now(), patience); !errors.Is(err, errFired) { // A goes on
 		t.Fatal(err)
 	}
 	i, err := s.Get(ctx, "s")
@@ -121,12 +123,128 @@ func TestLockedScheduleIsReported(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		pause, err := s.fireEach(ctx, records)
+		pause, err := s.fireEach(ctx, records, true)
 		if pause != busyPause || (err != nil) != c.reported {
 			t.Errorf("%v late: got error %v, pause %v", c.late, err, pause)
 		}
 		if err := tx.Rollback(); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestTogether: schedules of several queues fire in one transaction, or none does, if another process has fired one of
+// them. Those that cannot fire at all are left out.
+func TestTogether(t *testing.T) {
+	t.Parallel()
+	db := dbqtest.New(t)
+	ctx := t.Context()
+	s := New(db.Client)
+	var names []string
+	for i := range 7 {
+		d := Schedule{Name: fmt.Sprint("s", i), Every: time.Hour, Queue: fmt.Sprint("q", i%2), CatchUp: i}
+		if err := s.Put(ctx, d); err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, d.Name)
+	}
+	v := valueOf(Schedule{Cron: "@hourly", Zone: "Mars/Olympus", Queue: "q0"})
+	v.Start, v.Next = time.Now(), time.Now()
+	text, _, _ := v.encode(time.Now())
+	if err := s.store.PutKV(ctx, namespace, "bad", text, time.Second); err != nil {
+		t.Fatal(err)
+	}
+	db.Advance(3 * time.Hour)
+	read := func() []store.Record {
+		records, err := s.store.EarliestKV(ctx, namespace, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.DeleteFunc(records, func(r store.Record) bool { return !r.Expired() })
+	}
+	tasks := func() int { return len(db.Tasks("q0")) + len(db.Tasks("q1")) }
+
+	records := read()
+	if err := s.Pause(ctx, "s6"); err != nil { // it has changed since it was read
+		t.Fatal(err)
+	}
+	_, rest, err := s.fireTogether(ctx, records, time.Now())
+	if !errors.Is(err, errFired) || len(rest) != len(records) || tasks() != 0 {
+		t.Errorf("one has changed: %v, %d of %d are left, %d tasks", err, len(rest), len(records), tasks())
+	}
+	if err := s.Resume(ctx, "s6"); err != nil {
+		t.Fatal(err)
+	}
+	now := nowOf(read()[0])
+	_, rest, err = s.fireTogether(ctx, read(), time.Now())
+	if err != nil || len(rest) != 1 || rest[0].Name != "bad" {
+		t.Errorf("%v, and left are %+v", err, rest)
+	}
+	want := 2 + 2 + 3*4 // one time of s0 to s5 is due now, and two have been missed; a Resume forgets those of s6
+	if n := tasks(); n != want {
+		t.Errorf("%d tasks, want %d", n, want)
+	}
+	for _, name := range names[:6] {
+		i, err := s.Get(ctx, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		task, err := db.Client.Get(ctx, i.LastTask)
+		if err != nil || task.Headers[HeaderName] != name || task.Queue != i.Queue ||
+			task.Headers[HeaderTime] != i.Last.Format(time.RFC3339Nano) || !i.Next.After(now) || i.Last.After(now) {
+			t.Errorf("%s: %+v has the last task %+v, %v", name, i, task, err)
+		}
+	}
+}
+
+// TestTogetherHasABound: a group has at most groupTasks tasks; a schedule beyond fires alone.
+func TestTogetherHasABound(t *testing.T) {
+	t.Parallel()
+	db := dbqtest.New(t)
+	ctx := t.Context()
+	s := New(db.Client)
+	for _, name := range []string{"a", "b", "c"} {
+		if err := s.Put(ctx, Schedule{Name: name, Every: time.Minute, Queue: "q", CatchUp: 300}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	db.Advance(300*time.Minute + 30*time.Second)
+	records, err := s.store.EarliestKV(ctx, namespace, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, err := s.fireTogether(ctx, records, time.Now())
+	if err != nil || len(rest) != 2 || len(db.Tasks("q")) != 300 {
+		t.Errorf("%v: %d of 3 are left, %d tasks", err, len(rest), len(db.Tasks("q")))
+	}
+	if err := s.FireDue(ctx); err != nil || len(db.Tasks("q")) != 900 {
+		t.Errorf("%v: %d tasks in the end, want 900", err, len(db.Tasks("q")))
+	}
+}
+
+// TestSlowGroupFiresOneByOne: schedules that cannot fire together within groupWait fire one by one in the same turn.
+func TestSlowGroupFiresOneByOne(t *testing.T) {
+	t.Parallel()
+	db := dbqtest.New(t)
+	ctx := t.Context()
+	s := New(db.Client)
+	for _, name := range []string{"a", "b", "c"} {
+		if err := s.Put(ctx, Schedule{Name: name, Every: time.Hour, Queue: "q"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	db.Advance(time.Hour)
+	tx, err := db.DB().BeginTx(ctx, nil) // locks every record, until the group has given up
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	time.AfterFunc(groupWait+patience/4, func() { ended <- tx.Rollback() })
+	begin := time.Now()
+	if err := s.FireDue(ctx); err != nil || len(db.Tasks("q")) != 3 || time.Since(begin) < groupWait {
+		t.Errorf("%d tasks of 3 schedules after %v, %v", len(db.Tasks("q")), time.Since(begin), err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }

@@ -25,7 +25,7 @@ import (
 
 // issuer is a provider on this machine.
 type issuer struct {
-	t    *testing.T
+	t    testing.TB
 	url  string
 	keys map[string]crypto.Signer // by id
 	down atomic.Bool
@@ -36,7 +36,7 @@ type issuer struct {
 	server *oidctest.Server
 }
 
-func newIssuer(t *testing.T) *issuer {
+func newIssuer(t testing.TB) *issuer {
 	t.Helper()
 	i := &issuer{t: t, keys: map[string]crypto.Signer{}}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

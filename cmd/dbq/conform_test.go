@@ -98,6 +98,13 @@ func TestConformWritesItsReports(t *testing.T) {
 	}
 }
 
+// Every command records its user as the operator of what it changes; those of the suite are the cases' own.
+func TestConformPassesCasesThatRecordOperators(t *testing.T) {
+	u := newUser(t)
+	u.run("conform", "--run", "^(Operate/RevokeIsRecorded|Operate/ReasonIsKept|Fleet/PausedHandsOutNothing|Audit/)").
+		has(", 0 failed")
+}
+
 func TestConformOnAFileInUse(t *testing.T) {
 	u := newUser(t)
 	u.run("enqueue", "-q", "mine", "--payload", "stays").id()

@@ -141,6 +141,9 @@ func (f *filterFlags) add(a *app, cmd *cobra.Command, states []state.State) {
 	if slices.Contains(states, state.Error) {
 		l.BoolVar(&f.ParkedOnly, "parked", false, "only parked tasks: in ERROR and not retried automatically")
 	}
+	if slices.Contains(states, state.Processing) {
+		l.StringVar(&f.Holder, "holder", "", "only tasks in PROCESSING that this `WORKER` holds")
+	}
 	if slices.Contains(states, state.Poison) {
 		l.BoolVar(&f.CancelledOnly, "cancelled", false, "only cancelled tasks, which are in POISON")
 		l.BoolVar(&f.NotCancelled, "not-cancelled", false, "leave out cancelled tasks")
@@ -161,7 +164,7 @@ func (f *filterFlags) add(a *app, cmd *cobra.Command, states []state.State) {
 // narrows reports whether any flag restricts the tasks.
 func (f *filterFlags) narrows() bool {
 	return f.Queue != "" || f.Kind != "" || f.Reference != "" || f.Key != "" || f.Workflow != uuid.Nil ||
-		len(f.states) > 0 ||
+		len(f.states) > 0 || f.Holder != "" ||
 		f.ParkedOnly || f.CancelledOnly || f.NotCancelled || f.InStateFor != 0 || f.EnteredWithin != 0
 }
 

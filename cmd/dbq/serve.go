@@ -144,7 +144,7 @@ func (s *server) run(ctx context.Context, cfg serveConfig) error {
 }
 
 func (s *server) serve(
-	ctx context.Context, cfg serveConfig, handler *api.API, pages http.Handler, l net.Listener, scheme string,
+	ctx context.Context, cfg serveConfig, handler *api.API, pages *console.Console, l net.Listener, scheme string,
 ) error {
 	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	s.mux.HandleFunc("GET /readyz", s.readyz)
@@ -162,6 +162,7 @@ func (s *server) serve(
 	for _, c := range s.clients {
 		go func() { _ = schedule.New(c).Run(ctx) }() // it logs its errors, and ends with ctx
 	}
+	go pages.Prepare(ctx) // it ends within the time of a request
 	// It goes on while running requests finish, and then reports what they did.
 	maintaining, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var maintenance sync.WaitGroup

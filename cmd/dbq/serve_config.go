@@ -153,8 +153,12 @@ func (s *server) config() (serveConfig, error) {
 	return cfg, s.addDatabases(&cfg)
 }
 
-// yamlValue is the part of an error of the YAML library that contains a value of the file.
-var yamlValue = regexp.MustCompile("`[^`]*`")
+// The parts of an error that contain a value of the file: in one of the YAML library for a value of the wrong type, and
+// in one for a value that a type refuses.
+var (
+	yamlValue   = regexp.MustCompile("(?s)`.*`")
+	quotedValue = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+)
 
 // decodeConfig reads a configuration. Its errors contain no value of the file, which may be a DSN.
 func decodeConfig(text []byte, cfg *serveConfig) error {
@@ -167,8 +171,16 @@ func decodeConfig(text []byte, cfg *serveConfig) error {
 	if err == nil || err == io.EOF { // an empty file
 		return nil
 	}
-	text = []byte(strings.ReplaceAll(yamlValue.ReplaceAllString(err.Error(), "the value"), " in type main.", " of "))
-	return errors.New(strings.TrimPrefix(oneLine(string(text)), "yaml: "))
+	var wrong *yaml.TypeError
+	if errors.As(err, &wrong) { // one by one: a value may contain the quotes
+		for i, text := range wrong.Errors {
+			wrong.Errors[i] = yamlValue.ReplaceAllLiteralString(text, "the value")
+		}
+	} else if !strings.HasPrefix(err.Error(), "yaml: ") {
+		return errors.New(quotedValue.ReplaceAllLiteralString(err.Error(), "the value"))
+	}
+	message := strings.NewReplacer(" in type main.", " of ", " into main.", " into ").Replace(oneLine(err.Error()))
+	return errors.New(strings.TrimPrefix(message, "yaml: "))
 }
 
 // namedDSN is a DSN with a name before it.

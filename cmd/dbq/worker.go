@@ -57,7 +57,10 @@ var workerListing = listing[admin.WorkerInfo]{
 	columns:   []string{"WORKER", "QUEUE", "STATE", "SEEN", "TASKS", "OF", "LONGEST", "DONE", "FAILED", "UP"},
 	rightFrom: 4,
 	row: func(w admin.WorkerInfo, now time.Time) []string {
-		state, longest := w.State, "-"
+		state, longest, of := w.State, "-", fmt.Sprint(w.Concurrency)
+		if w.Remote { // it is not known
+			of = "-"
+		}
 		if w.Dead {
 			state = "dead"
 		}
@@ -65,7 +68,7 @@ var workerListing = listing[admin.WorkerInfo]{
 			longest = span(now.Sub(w.OldestSince))
 		}
 		return []string{w.ID, w.Queue, state, span(now.Sub(w.Seen)) + " ago", fmt.Sprint(w.Holding),
-			fmt.Sprint(w.Concurrency), longest, fmt.Sprint(w.Done), fmt.Sprint(w.Failed), span(now.Sub(w.Started))}
+			of, longest, fmt.Sprint(w.Done), fmt.Sprint(w.Failed), span(now.Sub(w.Started))}
 	},
 	json: func(w admin.WorkerInfo) any { return w },
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 )
@@ -19,6 +20,8 @@ import (
 func operateFilter(t *test) {
 	c := t.open()
 	q := c.Queue("q")
+	held := t.takeNew(c.Queue("held"), dbq.NewTask{Kind: "h"}, long)
+	holder := sqlrun.WorkerOf(t.get(c, held.ID).Holder)
 	parked := t.takeNew(q, dbq.NewTask{Kind: "a", Reference: "parked"}, long)
 	t.must(q.Settle(t.ctx, parked.Lease, dbq.Parked(errBoom)))
 	retried := t.takeNew(q, dbq.NewTask{Kind: "a"}, long)
@@ -29,7 +32,7 @@ func operateFilter(t *test) {
 	t.must(c.Queue("Q").Settle(t.ctx, other.Lease, dbq.Poisoned(errBoom)))
 	waiting := t.enqueue(q, dbq.NewTask{Kind: "A"})
 
-	all := []uuid.UUID{parked.ID, retried.ID, poison.ID, other.ID, waiting}
+	all := []uuid.UUID{held.ID, parked.ID, retried.ID, poison.ID, other.ID, waiting}
 	for _, tt := range []struct {
 		f    admin.Filter
 		want []uuid.UUID
@@ -52,6 +55,12 @@ func operateFilter(t *test) {
 		{admin.Filter{Limit: 2, NewestFirst: true}, []uuid.UUID{waiting, other.ID}},
 		{admin.Filter{Limit: 2, NewestFirst: true, Before: other.ID}, []uuid.UUID{poison.ID, retried.ID}},
 		{admin.Filter{InStateFor: long}, nil},
+		{admin.Filter{Holder: holder}, []uuid.UUID{held.ID}},
+		{admin.Filter{Holder: holder, Queue: "held"}, []uuid.UUID{held.ID}},
+		{admin.Filter{Holder: holder, Queue: "q"}, nil},
+		{admin.Filter{Holder: t.get(c, held.ID).Holder, Queue: "held"}, []uuid.UUID{held.ID}},
+		{admin.Filter{Holder: holder[:len(holder)-1], Queue: "held"}, nil},
+		{admin.Filter{Holder: holder + "_"}, nil},
 	} {
 		got, err := admin.New(c).List(t.ctx, tt.f)
 		if err != nil {
@@ -60,6 +69,27 @@ func operateFilter(t *test) {
 		t.wantIDs(fmt.Sprintf("list %+v", tt.f), got, tt.want)
 		if len(got) > 1 && (got[0].ID.String() > got[1].ID.String()) != tt.f.NewestFirst {
 			t.Errorf("list %+v begins with %v, then %v", tt.f, got[0].ID, got[1].ID)
+		}
+		page, err := admin.New(c).ListPage(t.ctx, tt.f)
+		if err != nil || page.Stopped {
+			t.Errorf("page %+v: stopped %v, error %v", tt.f, page.Stopped, err)
+		}
+		t.wantIDs(fmt.Sprintf("page %+v", tt.f), page.Tasks, tt.want)
+	}
+	for _, tt := range []struct {
+		f    admin.Filter
+		want int
+	}{
+		{admin.Filter{Kind: "a", Queue: "q", ParkedOnly: true}, 1},
+		{admin.Filter{Kind: "a", Queue: "q"}, 2},
+		{admin.Filter{Kind: "a"}, 3},
+		{admin.Filter{Queue: "q", States: []dbq.State{dbq.StatePoison}}, 1},
+		{admin.Filter{Reference: "parked"}, 2},
+		{admin.Filter{Queue: "q", States: []dbq.State{dbq.StateCompleted}}, 0},
+	} {
+		n, more, err := admin.New(c).CountMovable(t.ctx, admin.Reenqueue, tt.f)
+		if n != tt.want || more || err != nil {
+			t.Errorf("of %+v, %d can be reenqueued, more %v, error %v, want %d", tt.f, n, more, err, tt.want)
 		}
 	}
 	// The same narrowing for a change; what the event cannot take is left out, not an error.

@@ -94,14 +94,15 @@ func scheduleMovesOn(t *test) {
 	}
 }
 
-// scheduleEachTimeOnce lets processes fire a few schedules each second, and kills one after the other.
+// scheduleEachTimeOnce lets processes fire schedules of three queues each second, which are more than fire in one
+// transaction, and kills one process after the other.
 func scheduleEachTimeOnce(t *test) {
-	const processes, schedules, kills = 5, 10, 12
+	const processes, schedules, kills = 5, 70, 12
 	c := t.open()
 	s := schedule.New(c)
 	for k := range schedules {
 		t.must(s.Put(t.ctx, schedule.Schedule{
-			Name: fmt.Sprint("s", k), Every: time.Second, Queue: "q", CatchUp: schedule.MaxCatchUp}))
+			Name: fmt.Sprint("s", k), Every: time.Second, Queue: fmt.Sprint("q", k%3), CatchUp: schedule.MaxCatchUp}))
 	}
 	running := make([]*process, processes)
 	begin := func(k int) {
@@ -126,8 +127,12 @@ func scheduleEachTimeOnce(t *test) {
 		p.stop()
 	}
 	times := map[string][]time.Time{}
-	tasks, err := admin.New(c).List(t.ctx, admin.Filter{Queue: "q", Limit: 10_000})
-	t.must(err)
+	var tasks []dbq.Task
+	for k := range 3 {
+		some, err := admin.New(c).List(t.ctx, admin.Filter{Queue: fmt.Sprint("q", k), Limit: 10_000})
+		t.must(err)
+		tasks = append(tasks, some...)
+	}
 	for _, task := range tasks {
 		at, err := time.Parse(time.RFC3339Nano, task.Headers[schedule.HeaderTime])
 		t.must(err)

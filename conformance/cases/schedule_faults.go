@@ -15,60 +15,65 @@ import (
 	"github.com/google/uuid"
 )
 
-// scheduleFireIsCut cuts each request of a fire in turn: of one that makes up for three times, and of one that first
-// looks whether the last task has ended.
+// scheduleFireIsCut cuts each request of a fire in turn: of one that makes up for three times, of two schedules that
+// fire together, and of one that first looks whether the last task has ended.
 func scheduleFireIsCut(t *test) {
-	t.cutFires(false, proxy.Rule{}, proxy.Rule{LoseAnswer: true})
-	t.cutFires(true, proxy.Rule{})
+	t.cutFires(schedule.Schedule{CatchUp: 3}, 1, proxy.Rule{}, proxy.Rule{LoseAnswer: true})
+	t.cutFires(schedule.Schedule{CatchUp: 3}, 2, proxy.Rule{}, proxy.Rule{LoseAnswer: true})
+	t.cutFires(schedule.Schedule{CatchUp: 3, NoOverlap: true}, 1, proxy.Rule{})
 }
 
 // scheduleFireDies also cuts each request of a fire in turn. The server stays away, the process dies, and another one
 // fires.
 func scheduleFireDies(t *test) {
-	t.cutFires(false, proxy.Rule{StayDown: true}, proxy.Rule{LoseAnswer: true, StayDown: true})
+	for n := range 2 {
+		t.cutFires(schedule.Schedule{CatchUp: 3}, n+1,
+			proxy.Rule{StayDown: true}, proxy.Rule{LoseAnswer: true, StayDown: true})
+	}
 }
 
-// cutFires cuts each request of a fire in turn by each of some rules.
-func (t *test) cutFires(overlap bool, rules ...proxy.Rule) {
+// cutFires cuts each request of a fire of n schedules in turn by each of some rules.
+func (t *test) cutFires(d schedule.Schedule, n int, rules ...proxy.Rule) {
 	direct := t.open()
 	cuts := 0
 	for _, r := range rules {
-		for r.AtRequest = 1; r.AtRequest <= maxRequests && t.fireUnder(r, direct, overlap); r.AtRequest++ {
+		for r.AtRequest = 1; r.AtRequest <= maxRequests && t.fireUnder(r, direct, d, n); r.AtRequest++ {
 			cuts++
 		}
 	}
 	if least := 3 * len(rules); cuts < least {
 		t.Errorf("%d requests were cut, want at least %d", cuts, least)
 	}
-	t.Logf("%d cuts", cuts)
+	t.Logf("%d cuts of %d schedules", cuts, n)
 }
 
-// fireUnder lets a process fire a schedule under a rule, and reports whether the rule was applied. The process has a
+// fireUnder lets a process fire n schedules under a rule, and reports whether the rule was applied. The process has a
 // proxy of its own, because a cut that comes late must not hit the next process.
-func (t *test) fireUnder(r proxy.Rule, direct *dbq.Client, overlap bool) bool {
+func (t *test) fireUnder(r proxy.Rule, direct *dbq.Client, d schedule.Schedule, n int) bool {
 	p, dsn := t.throughProxy()
 	c := t.oneConnection(dsn)
 	defer p.Close()
 	defer c.Close()
-	name := fmt.Sprintf("cut %d", subjects.Add(1))
 	s, mine := schedule.New(direct), schedule.New(c)
-	t.putSchedule(s, schedule.Schedule{Name: name, Every: time.Hour, CatchUp: 3, NoOverlap: overlap})
-	if overlap {
-		id, err := s.RunNow(t.ctx, name)
-		t.must(err)
-		t.must(admin.New(direct).Operate(t.ctx, admin.Cancel, id))
+	want := map[string][]time.Time{}
+	for range n {
+		d.Name, d.Every = fmt.Sprintf("cut %d", subjects.Add(1)), time.Hour
+		want[d.Name] = t.putDue(direct, d)
 	}
-	t.setBack(direct, name, 3*time.Hour+30*time.Minute)
-	want := hours(t.schedule(s, name).Next, 3)
-	if overlap {
-		want = want[2:]
+	moved := func() bool {
+		for name := range want {
+			if !t.moved(direct, name) {
+				return false
+			}
+		}
+		return true
 	}
 	p.Set(r)
 	ctx, stop := context.WithCancel(t.ctx)
 	defer stop()
 	ended := make(chan error, 1)
 	go func() { ended <- mine.Run(ctx) }()
-	t.eventually("the connection is cut, or the schedule fires", func() bool { return p.Fired() || t.moved(direct, name) })
+	t.eventually("the connection is cut, or the schedules fire", func() bool { return p.Fired() || moved() })
 	time.Sleep(2 * proxy.AnswerPause) // an answer is cut when it has ended
 	if r.StayDown && p.Fired() {
 		stop()
@@ -77,27 +82,54 @@ func (t *test) fireUnder(r proxy.Rule, direct *dbq.Client, overlap bool) bool {
 	}
 	fired := p.Heal()
 	if fired && r.StayDown {
-		_, wrong := consistent(func() (bool, string) {
-			moved, n := t.moved(direct, name), len(t.scheduledTimes(direct, name))
-			if wrong := fmt.Sprintf("the schedule has moved: %v; %d times have a task", moved, n); moved != (n > 0) {
-				return moved, wrong
-			}
-			return moved, ""
-		})
-		if wrong != "" {
-			t.Errorf("cut at %v, NoOverlap %v: half of the fire is done: %s", r, overlap, wrong)
+		for name := range want {
+			t.wantWholeFire(fmt.Sprintf("cut at %v, %+v", r, d), direct, name)
 		}
-		t.firing(s, func() bool { return t.moved(direct, name) }) // in another process
+		t.firing(s, moved) // in another process
 	} else {
 		_ = mine.Pause(t.ctx, "none") // a change, even one that fails, wakes Run
-		t.eventually("the process fires "+name, func() bool { return t.moved(direct, name) })
+		t.eventually("the process fires "+d.Name, moved)
 		stop()
 		t.must(<-ended)
 	}
-	what := fmt.Sprintf("cut at %v, NoOverlap %v", r, overlap)
-	t.wantTimes(what, direct, name, want...)
-	t.wantFired(what, direct, name, want[len(want)-1])
+	what := fmt.Sprintf("cut at %v, %+v", r, d)
+	for name, times := range want {
+		t.wantTimes(what, direct, name, times...)
+		t.wantFired(what, direct, name, times[len(times)-1])
+	}
 	return fired
+}
+
+// putDue puts an hourly schedule that has missed three times, and returns those that are to fire: with NoOverlap, the
+// last one. With NoOverlap, it has also been run by hand, and that task has ended.
+func (t *test) putDue(c *dbq.Client, d schedule.Schedule) []time.Time {
+	s := schedule.New(c)
+	t.putSchedule(s, d)
+	if d.NoOverlap {
+		id, err := s.RunNow(t.ctx, d.Name)
+		t.must(err)
+		t.must(admin.New(c).Operate(t.ctx, admin.Cancel, id))
+	}
+	t.setBack(c, d.Name, 3*time.Hour+30*time.Minute)
+	times := hours(t.schedule(s, d.Name).Next, 3)
+	if d.NoOverlap {
+		return times[2:]
+	}
+	return times
+}
+
+// wantWholeFire records a failure if a schedule has moved without a task, or has a task and has not moved.
+func (t *test) wantWholeFire(what string, c *dbq.Client, name string) {
+	_, wrong := consistent(func() (bool, string) {
+		moved, n := t.moved(c, name), len(t.scheduledTimes(c, name))
+		if wrong := fmt.Sprintf("the schedule has moved: %v; %d times have a task", moved, n); moved != (n > 0) {
+			return moved, wrong
+		}
+		return moved, ""
+	})
+	if wrong != "" {
+		t.Errorf("%s: half of the fire is done: %s", what, wrong)
+	}
 }
 
 // wantFired records a failure unless a schedule has fired last at a time, and its record is whole.

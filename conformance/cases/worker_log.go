@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/worker"
+	"github.com/google/uuid"
 )
 
 // logCases are about a worker's log during an outage.
@@ -93,9 +95,27 @@ func workerLog(t *test) {
 	if lines, _ := log.count("answers again"); lines == 0 {
 		t.Errorf("the log does not say that the database answers again")
 	}
+	lost := t.takeovers(direct, ids) // more than n, if the machine also stood still for the time of a lease
 	for _, text := range []string{"leases lost", "took over tasks"} {
-		if lines, tasks := log.count(text); tasks != n || lines > n/6 {
-			t.Errorf("%d lines with %q count %d tasks, want a few that count %d", lines, text, tasks, n)
+		if lines, tasks := log.count(text); tasks != lost || lines > lost/6 {
+			t.Errorf("%d lines with %q count %d tasks, want a few that count %d", lines, text, tasks, lost)
 		}
 	}
+}
+
+// takeovers returns how often some tasks were taken over because a lease had expired.
+func (t *test) takeovers(c *dbq.Client, ids []uuid.UUID) (n int) {
+	for _, id := range ids {
+		attempts, err := admin.New(c).Attempts(t.ctx, id)
+		t.must(err)
+		for _, a := range attempts {
+			if a.Outcome == dbq.AttemptCrashed || a.Outcome == dbq.AttemptLapsed {
+				n++
+			}
+		}
+	}
+	if n < len(ids) {
+		t.Errorf("%d tasks were taken over, want at least %d", n, len(ids))
+	}
+	return n
 }

@@ -29,11 +29,15 @@ func workflowKilled(t *test) {
 	}
 	var ps []*process
 	for _, queue := range queues {
-		ps = append(ps, t.start(childSpec{Do: "drain", Name: queue, Queue: queue, Batch: []int{1}, Lease: time.Second}))
+		ps = append(ps, t.start(childSpec{Do: "drain", Name: queue, Queue: queue, Batch: []int{1}, Lease: time.Second,
+			Pause: 100 * time.Millisecond}))
 	}
 	for i := range queues {
 		t.eventually("the first step has ended", func() bool {
 			info, err := workflow.Get(t.ctx, c, ws[i].ID, 0)
+			if lock == nil && errors.Is(err, dbq.ErrNotFound) {
+				return true // nothing holds the process up: it may have removed all three before it is killed
+			}
 			t.must(err)
 			s := info.Steps[0].State
 			return len(info.Steps) < 3 || s == dbq.StateCompleted || s == state.None

@@ -3,7 +3,9 @@ package engines
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"maps"
+	"math"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -11,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/conformance/internal/proxy"
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/sqlite"
@@ -40,18 +43,7 @@ func TestPlainTasksPayNothing(t *testing.T) {
 			dsn = countedScheme + strings.TrimPrefix(dsn, "sqlite")
 			reset, counts = func() { countedStatements.Store(0) }, func() int { return int(countedStatements.Load()) }
 		} else {
-			u, err := url.Parse(dsn)
-			if err != nil {
-				t.Fatal("the DSN cannot be read") // it may hold a password
-			}
-			p, err := proxy.New(u.Host)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(p.Close)
-			u.Host = p.Addr()
-			dsn = u.String()
-			reset, counts = func() { p.Set(proxy.Rule{}) }, p.Requests
+			dsn, reset, counts = countedServer(t, dsn)
 		}
 		if want == nil {
 			t.Skipf("no round trips were counted with the driver %q", target.driver)
@@ -72,6 +64,64 @@ func TestPlainTasksPayNothing(t *testing.T) {
 		}
 		if !maps.Equal(got, want) {
 			t.Errorf("the round trips are %v, want %v: see plainTrips", got, want)
+		}
+	})
+}
+
+// countedServer returns the DSN of a proxy that counts requests since the last reset.
+func countedServer(t *testing.T, dsn string) (counted string, reset func(), counts func() int) {
+	t.Helper()
+	u, err := url.Parse(dsn)
+	if err != nil {
+		t.Fatal("the DSN cannot be read") // it may hold a password
+	}
+	p, err := proxy.New(u.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	u.Host = p.Addr()
+	return u.String(), func() { p.Set(proxy.Rule{}) }, p.Requests
+}
+
+// TestLimitsAreLockedForOneRoundTrip counts the round trips of a checkout within limits where statements are sent
+// together: one locks the limits and reads, and one leases and commits.
+func TestLimitsAreLockedForOneRoundTrip(t *testing.T) {
+	onEngines(t, func(t *testing.T, target target, dsn string) {
+		if target.driver != "pgx" {
+			t.Skipf("the driver %q sends each statement alone", target.driver)
+		}
+		dsn, reset, counts := countedServer(t, dsn)
+		c, err := dbq.Open(t.Context(), dsn, ownTables(t, dsn), dbq.WithMigrate(), dbq.WithoutNotify())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		c.DB().SetMaxOpenConns(1)
+		q := c.Queue("limited")
+		if err := admin.New(c).ConfigureLimits(t.Context(), q.Name(), func(l *admin.QueueLimits) {
+			l.Leased, l.KeyLeased = 100, 1
+		}); err != nil {
+			t.Fatal(err)
+		}
+		tasks := make([]dbq.NewTask, 60)
+		for i := range tasks {
+			tasks[i].Key = fmt.Sprint("key ", i)
+		}
+		if _, err := q.EnqueueMany(t.Context(), tasks); err != nil {
+			t.Fatal(err)
+		}
+		least := math.MaxInt
+		for range 6 { // the first ones prepare statements, and some look for expired leases
+			reset()
+			leased, err := q.Checkout(t.Context(), 10, time.Minute)
+			if err != nil || len(leased) != 10 {
+				t.Fatalf("%d tasks were leased (%v), want 10", len(leased), err)
+			}
+			least = min(least, counts())
+		}
+		if least != 2 {
+			t.Errorf("a checkout takes %d round trips, want 2", least)
 		}
 	})
 }

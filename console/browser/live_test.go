@@ -9,6 +9,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/dbqtest"
 )
 
 // session authenticates everyone as an administrator until it ends.
@@ -22,8 +23,9 @@ func (s *session) Authenticate(*http.Request) (auth.Principal, error) {
 }
 
 func TestSessionThatEndsLeavesThePage(t *testing.T) {
+	t.Parallel()
 	s := &session{}
-	p := openAs(t, s)
+	p := openAs(t, dbqtest.New(t).Client, s)
 	p.do(chromedp.Navigate(p.url))
 	s.ended.Store(true)
 	p.do(chromedp.WaitVisible(chromedp.CSS("#ended a")))
@@ -40,7 +42,7 @@ func TestTroubleAppearsWithTheRefreshOfAnyPage(t *testing.T) {
 	if err := admin.New(p.client).PauseQueue(t.Context(), "fresh"); err != nil {
 		t.Fatal(err)
 	}
-	p.do(chromedp.Poll[chromedp.Void](`document.querySelector("#trouble .badge").textContent !== "` + before + `"`))
+	p.until(`document.querySelector("#trouble .badge").textContent !== "` + before + `"`)
 	badge := value[string](p, `document.querySelector("#trouble .badge").textContent`)
 	if title := value[string](p, "document.title"); !strings.HasPrefix(title, "("+badge+") ") {
 		t.Errorf("the badge is %s, and the title %q", badge, title)

@@ -83,16 +83,13 @@ func TestPlotsFollowTheColorSchemeAndTheNumbers(t *testing.T) {
 	p.do(scheme("light"), chromedp.Navigate(p.url+"queue?queue=mail"),
 		chromedp.WaitVisible(chromedp.CSS("figure.plot canvas")))
 	const picture = `document.querySelector("figure.plot canvas").toDataURL()`
-	wait := func(before string) string {
+	wait := func(before string) (now string) {
 		t.Helper()
-		for range 100 {
-			if now := value[string](p, picture); now != before {
-				return now
-			}
-			time.Sleep(100 * time.Millisecond)
-		}
-		t.Fatal("the plot has not changed")
-		return ""
+		p.await("a plot that has changed", func() (any, bool) {
+			now = value[string](p, picture)
+			return nil, now != before
+		})
+		return now
 	}
 	light := value[string](p, picture)
 	p.do(scheme("dark"))

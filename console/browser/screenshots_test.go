@@ -3,8 +3,7 @@ package browser
 import (
 	"context"
 	"flag"
-	"log/slog"
-	"net/http/httptest"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,12 +24,26 @@ var screenshots = flag.String("screenshots", "", "write the screenshots of docs/
 // pictures are those that the documentation shows.
 var pictures = []string{"overview-light", "queue-dark", "queue-phone", "task-light"}
 
+// ends are the elements with which the picture of a page ends. What follows is left out, and nothing is cut.
+var ends = map[string]string{"overview": "[data-queues]", "queue": "#series", "task": "h2:nth-of-type(2) + pre + .note"}
+
+// fit makes the window as high as what a picture shows: from the beginning of one element to the end of another one.
+func (p *page) fit(width int64, from, to string) {
+	p.t.Helper()
+	const space = 16
+	height := value[int64](p, fmt.Sprintf(`Math.ceil(document.querySelector(%q).getBoundingClientRect().bottom -
+		document.querySelector(%q).getBoundingClientRect().top)`, to, from))
+	p.do(chromedp.EmulateViewport(width, height+space),
+		chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`document.querySelector(%q).scrollIntoView()`, from)))
+}
+
 // maxPicture is the size of a picture in the repository, in bytes.
 const maxPicture = 150 << 10
 
 // TestScreenshots checks the pages of dbq serve --demo, while its workers work. With -screenshots=../../docs/console it
 // writes the pictures of docs/console.md.
 func TestScreenshots(t *testing.T) {
+	p := open(t)
 	c := dbqtest.New(t, dbq.WithName("shop")).Client // no name of this machine in a picture
 	if err := sample.Fill(t.Context(), c); err != nil {
 		t.Fatal(err)
@@ -49,8 +62,7 @@ func TestScreenshots(t *testing.T) {
 	if err != nil || len(poisoned) != 1 {
 		t.Fatalf("%d tasks are in POISON: %v", len(poisoned), err)
 	}
-	p := open(t)
-	p.visit(c)
+	p.serve(console.Config{Databases: map[string]*dbq.Client{"shop": c}, Authenticator: auth.Loopback{}})
 	for name, path := range map[string]string{
 		"overview": "", "queue": "queue?queue=mail&over=24h", "task": "task/" + poisoned[0].ID.String(),
 	} {
@@ -60,12 +72,14 @@ func TestScreenshots(t *testing.T) {
 				colors = "dark"
 			}
 			p.do(chromedp.EmulateViewport(width, 820), scheme(colors), chromedp.Navigate(p.url+path))
+			from := "body"
 			if name == "queue" {
 				p.do(chromedp.WaitVisible(chromedp.CSS("figure.plot canvas")))
 				if look == "phone" { // below the figures
-					p.do(chromedp.Evaluate[chromedp.Void](`document.getElementById("series").scrollIntoView()`))
+					from = "#series"
 				}
 			}
+			p.fit(width, from, ends[name])
 			p.clean(name + "-" + look)
 			picture, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
 			if err != nil {
@@ -82,19 +96,4 @@ func TestScreenshots(t *testing.T) {
 			}
 		}
 	}
-}
-
-// visit has the browser visit a console of another database.
-func (p *page) visit(c *dbq.Client) {
-	p.t.Helper()
-	handler, err := console.New(console.Config{
-		Databases: map[string]*dbq.Client{"shop": c}, Authenticator: auth.Loopback{},
-		Logger: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	server := httptest.NewServer(handler)
-	p.t.Cleanup(server.Close)
-	p.url = server.URL + "/db/shop/"
 }

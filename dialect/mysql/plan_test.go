@@ -15,6 +15,7 @@ import (
 	"github.com/dbq-go/dbq/dialect/internal/dialecttest"
 	"github.com/dbq-go/dbq/dialect/internal/search"
 	"github.com/dbq-go/dbq/internal/sqlrun"
+	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 )
 
@@ -50,11 +51,15 @@ var ways = map[string]string{
 	"complete uniform": "PRIMARY", "lock uniform": "PRIMARY", "lock free": "PRIMARY",
 	"count up to": "lane", "next queue": "lane", "id behind": "PRIMARY", "id before": "PRIMARY", "list window": "PRIMARY",
 	"count union": "lane", "next union": "lane",
+	"some CREATED": "lane", "some PROCESSING": "lane", "some COMPLETED": "lane", "some ERROR": "lane",
+	"some POISON": "lane", "list some": "lane", "some of a priority": "lane", "match some": "lane",
+	"list archive": "PRIMARY", "audit page": "PRIMARY", "audit of task": "audit",
 	"busy": "lane", "due of keys": "key", "heads of keys": "order",
 }
 
 // lockless are statements that only read, without locks.
-var lockless = []string{"inserted", "due", "count up to", "next queue", "count union", "next union", "id behind",
+var lockless = []string{"list archive", "audit page", "some ERROR", "list some", "some of a priority",
+	"inserted", "due", "count up to", "next queue", "count union", "next union", "id behind",
 	"id before", "list window"}
 
 // TestEachStatementOfAWorkerReachesItsRowsByTheRightIndex holds the promise of flat cost, whether the optimizer's
@@ -110,8 +115,21 @@ func planEach(t *testing.T, s *sqlrun.Session) {
 	plain["id behind"], plain["busy"] = st.IDBehind, st.Busy
 	plain["id before"] = st.IDBefore
 	plain["list window"] = sqlrun.ListText(st.List, `1 = 1 AND coalesce(queue, '') = :queue AND kind = :kind
-   AND coalesce(task_key, '') = :task_key AND updated <= 1 AND id > :after AND id < :before
+   AND coalesce(task_key, '') = :task_key
+   AND (holder = :holder OR substr(holder, 1, length(:held_by)) = :held_by)
+   AND updated <= 1 AND id > :after AND id < :before
    AND coalesce(state, -1) IN (0)`, true)
+	plain["list archive"] = sqlrun.ListText(st.ListArchive, "1 = 1 AND id > :after AND id < :before", false)
+	for in, index := range st.OfState {
+		plain["some "+in.String()] = sqlrun.ListText(st.SomeIDs, "queue = :queue AND "+index, false)
+	}
+	plain["some of a priority"] = sqlrun.ListText(st.SomeIDs, `queue = :queue AND lane = 4 AND due_at = -1
+   AND priority = :priority AND id > :after AND id < :before ORDER BY id DESC`, false)
+	plain["list some"] = sqlrun.ListText(st.ListSome, "queue = :queue AND "+st.OfState[state.Error], false)
+	plain["match some"] = strings.ReplaceAll(sqlrun.ListText(st.MatchSome,
+		"queue = :queue AND "+st.OfState[state.Created], false), "{matches}", "kind = :kind")
+	plain["audit of task"] = sqlrun.ListText(st.ListAudit, "1 = 1 AND a.task = :task", true)
+	plain["audit page"] = sqlrun.ListText(st.ListAudit, "1 = 1 AND a.id < :before", true)
 	plain["count union"] = sqlrun.UnionText(st.CountUpTo, 3, "queue")
 	plain["next union"] = sqlrun.UnionText(st.NextQueue, 3, "queue")
 	batches["due of keys"], batches["heads of keys"] = st.DueOfKeys, st.HeadsOfKeys
@@ -126,7 +144,8 @@ func planEach(t *testing.T, s *sqlrun.Session) {
 	one := dialect.Args{
 		"id": batchOf(t, s, 1)["id"].(dialect.Column).At(0), "reference": "r", "queue": "work", "priority": 9,
 		"holder": "busy", "share": int64(100), "after": uuid.Nil, "before": uuid.Max, "offset": 1999, "limit": 10,
-		"kind": "", "task_key": "k", "queue_0": "work", "queue_1": "later", "queue_2": "work",
+		"kind": "", "task_key": "k", "held_by": "w#", "task": uuid.New(),
+		"queue_0": "work", "queue_1": "later", "queue_2": "work",
 	}
 	maps.Copy(one, searchArgs("work"))
 	for _, name := range slices.Sorted(maps.Keys(plain)) {
@@ -224,12 +243,16 @@ func (e *explainer) check(t *testing.T, name string, err error) {
 	}
 	key, _, _ := strings.Cut(name, ",")
 	want := ways[key]
-	if want != "PRIMARY" {
+	switch want {
+	case "PRIMARY":
+	case "audit":
+		want = "dbq_audit_task"
+	default:
 		want = "dbq_task_" + want
 	}
 	met := false // a row that is looked for by a unique index alone may have been looked up already, and is no line then
 	for _, l := range e.lines {
-		onTask := l.table == "t" || l.table == "dbq_task"
+		onTask := l.table == "t" || l.table == "dbq_task" || l.table == "a"
 		byIndex := slices.Contains([]string{"const", "eq_ref", "ref", "range"}, l.access)
 		if rows, _ := strconv.Atoi(l.rows); l.access == "index" && rows <= 20 && slices.Contains(lockless, key) {
 			byIndex = true // a whole index of few rows is as good as its ranges

@@ -51,5 +51,13 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 		"lease_until = NULL", "lease_end = -1", "taken = NULL", "taken_at = -1"}
 	st.InState = map[state.State]string{state.Processing: "lane = 9 /* PROCESSING */",
 		state.Poison: "lane = 4 /* POISON */"}
+	st.ByState = fill("FORCE INDEX ({prefix}task_lane)")
+	st.OfState = map[state.State]string{
+		state.Created:    "lane = 0 ORDER BY priority, due_at",
+		state.Processing: "lane = 9 ORDER BY priority, due_at",
+		state.Completed:  "lane = 2 AND due_at = -1 ORDER BY priority, due_at, id",
+		state.Error:      "lane IN (0, 3) ORDER BY lane, priority, due_at",
+		state.Poison:     "lane = 4 AND due_at = -1 ORDER BY priority, due_at, id",
+	}
 	return st
 }

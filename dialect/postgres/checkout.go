@@ -194,6 +194,9 @@ func (c *checkout) takeSeen(ctx context.Context, name string, seen []dialect.Row
 		by = c.s.Tx
 	}
 	err = by(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+		if p, ok := conn.(dialect.Pipeline); ok && c.r.Last && len(seen) <= take.Max {
+			p.CommitWithNext()
+		}
 		if rows, err = c.took(c.s.QueryBatch(ctx, conn, take, args, len(seen))); err == nil {
 			err = c.s.EnqueueNotices(ctx, conn, rows)
 		}

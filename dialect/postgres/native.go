@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"database/sql"
+	"errors"
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/google/uuid"
@@ -20,6 +21,8 @@ type nativeConn struct {
 	conn  *sql.Conn
 	std   dialect.Conn
 	later []later // to be sent with the next statement
+	// commitNext is whether the next statement is sent with COMMIT, and committing whether one was.
+	commitNext, committing bool
 }
 
 // later is a statement of Later, or of ReadLater.
@@ -35,8 +38,11 @@ var (
 	_ dialect.Pipeline = (*nativeConn)(nil)
 )
 
-// raw calls f with the connection of pgx, if it is one.
+// raw calls f with the connection of pgx, if it is one. It fails after the last statement of the transaction.
 func (c *nativeConn) raw(f func(conn *pgx.Conn) error) (isPgx bool, err error) {
+	if c.committing {
+		return false, errEnded
+	}
 	err = c.conn.Raw(func(conn any) error {
 		p, ok := conn.(interface{ Conn() *pgx.Conn })
 		if isPgx = ok; !ok {
@@ -69,6 +75,19 @@ func (c *nativeConn) keep(ctx context.Context, l later) error {
 	return err
 }
 
+// CommitWithNext makes the next statement the last one, if the connection is one of pgx.
+func (c *nativeConn) CommitWithNext() bool {
+	isPgx, err := c.raw(func(*pgx.Conn) error { return nil })
+	c.commitNext = err == nil && isPgx
+	return c.commitNext
+}
+
+// Committing reports whether a statement was sent with COMMIT.
+func (c *nativeConn) Committing() bool { return c.committing }
+
+// errEnded is a bug of the caller: the statement would not be in the transaction.
+var errEnded = errors.New("postgres: a statement after the last one of its transaction")
+
 // runStd runs a statement of Later through database/sql.
 func (c *nativeConn) runStd(ctx context.Context, l later) (err error) {
 	if l.read == nil {
@@ -82,7 +101,8 @@ func (c *nativeConn) runStd(ctx context.Context, l later) (err error) {
 	return l.read(rows)
 }
 
-// pipelined sends the statements of Later with the next one, and calls read with the results of that.
+// pipelined sends the statements of Later with the next one, and calls read with the results of that. COMMIT follows if
+// it is the last one.
 func (c *nativeConn) pipelined(
 	ctx context.Context, conn *pgx.Conn, query string, args []any, read func(pgx.BatchResults) error,
 ) (err error) {
@@ -91,6 +111,10 @@ func (c *nativeConn) pipelined(
 		batch.Queue(l.query, l.args...)
 	}
 	batch.Queue(query, args...)
+	if c.commitNext {
+		batch.Queue("COMMIT")
+		c.committing = true
+	}
 	c.later = nil
 	results := conn.SendBatch(ctx, &batch)
 	defer func() {
@@ -115,13 +139,16 @@ func (c *nativeConn) pipelined(
 		}
 		*l.touched = tag.RowsAffected()
 	}
-	return read(results)
+	if err = read(results); err == nil && c.committing {
+		_, err = results.Exec()
+	}
+	return err
 }
 
 // Exec runs a statement and returns the number of affected rows.
 func (c *nativeConn) Exec(ctx context.Context, query string, args ...any) (n int64, err error) {
 	isPgx, err := c.raw(func(conn *pgx.Conn) error {
-		if len(c.later) > 0 {
+		if len(c.later) > 0 || c.commitNext {
 			return c.pipelined(ctx, conn, query, args, func(results pgx.BatchResults) error {
 				tag, err := results.Exec()
 				n = tag.RowsAffected()
@@ -140,6 +167,9 @@ func (c *nativeConn) Exec(ctx context.Context, query string, args ...any) (n int
 
 // Query runs a statement through database/sql, after those of Later.
 func (c *nativeConn) Query(ctx context.Context, query string, args ...any) (rows dialect.Rows, err error) {
+	if c.committing {
+		return nil, errEnded
+	}
 	for _, l := range c.later {
 		if err = c.runStd(ctx, l); err != nil {
 			return nil, err
@@ -152,7 +182,7 @@ func (c *nativeConn) Query(ctx context.Context, query string, args ...any) (rows
 // Read runs a statement and passes its rows to read.
 func (c *nativeConn) Read(ctx context.Context, query string, args []any, read func(dialect.Rows) error) error {
 	isPgx, err := c.raw(func(conn *pgx.Conn) error {
-		if len(c.later) > 0 {
+		if len(c.later) > 0 || c.commitNext {
 			return c.pipelined(ctx, conn, query, args, func(results pgx.BatchResults) error {
 				rows, err := results.Query()
 				if err != nil {

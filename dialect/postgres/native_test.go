@@ -79,3 +79,78 @@ func TestPipeline(t *testing.T) {
 		}))
 	})
 }
+
+// TestCommitWithNext checks that a statement that is sent with COMMIT commits if it succeeds, rolls back if it fails,
+// and is the last one.
+func TestCommitWithNext(t *testing.T) {
+	onEachServer(t, func(t *testing.T, dsn string) {
+		s := migrated(t, dsn)
+		args := func(name string) dialect.Args {
+			return dialect.Args{"namespace": "last", "name": name, "value": "", "ttl": (*int64)(nil)}
+		}
+		last := func(c dialect.Conn) {
+			if !c.(dialect.Pipeline).CommitWithNext() {
+				t.Error("the connection of pgx commits by a request of its own")
+			}
+		}
+		failed, stop := "SELECT 1 / CAST(:name AS integer)", errors.New("stop")
+		for name, test := range map[string]struct {
+			end       func(ctx context.Context, c dialect.Conn) error
+			committed bool
+			err       error
+		}{
+			"a change": {committed: true, end: func(ctx context.Context, c dialect.Conn) error {
+				_, err := s.Exec(ctx, c, s.Texts.AddKV, args("end"))
+				return err
+			}},
+			"a query": {committed: true, end: func(ctx context.Context, c dialect.Conn) error {
+				_, err := s.Query(ctx, c, s.Texts.ReadNow(), nil)
+				return err
+			}},
+			"the caller fails later": {committed: true, err: stop, end: func(ctx context.Context, c dialect.Conn) error {
+				_, err := s.Exec(ctx, c, s.Texts.AddKV, args("end"))
+				must(t, err)
+				return stop
+			}},
+			"another statement follows": {committed: true, err: errEnded,
+				end: func(ctx context.Context, c dialect.Conn) error {
+					_, err := s.Query(ctx, c, s.Texts.ReadNow(), nil)
+					must(t, err)
+					_, err = s.Exec(ctx, c, s.Texts.AddKV, args("after"))
+					return err
+				}},
+			"the statement fails": {end: func(ctx context.Context, c dialect.Conn) error {
+				_, err := s.Exec(ctx, c, failed, dialect.Args{"name": "0"})
+				if err == nil {
+					t.Error("the statement did not fail")
+				}
+				return err
+			}},
+		} {
+			err := s.Tx(t.Context(), func(ctx context.Context, c dialect.Conn) error {
+				_, err := s.ExecLater(ctx, c, s.Texts.AddKV, args(name))
+				must(t, err)
+				last(c)
+				return test.end(ctx, c)
+			})
+			if test.err != nil && !errors.Is(err, test.err) || err == nil != (test.committed && test.err == nil) {
+				t.Errorf("%s: the error is %v, want %v", name, err, test.err)
+			}
+			found := false
+			must(t, s.Do(t.Context(), func(ctx context.Context, c dialect.Conn) error {
+				rows, err := sqlrun.QueryAs[sqlrun.KVRow](ctx, s, c, s.Texts.ListKV,
+					dialect.Args{"namespace": "last", "limit": 100})
+				for _, row := range rows {
+					found = found || row.Name == name
+					if row.Name == "after" {
+						t.Errorf("%s: a statement ran after the end of the transaction", name)
+					}
+				}
+				return err
+			}))
+			if found != test.committed {
+				t.Errorf("%s: committed is %v, want %v", name, found, test.committed)
+			}
+		}
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,7 +54,9 @@ func plans(t *testing.T, dsn string) {
 	defer conn.Close()
 	// A queue's statistics are often old: they may be from when it was empty.
 	t.Run("analyzed when empty", func(t *testing.T) { planEach(t, s, conn) })
-	exec(t.Context(), t, s.Pool.Write, "VACUUM ANALYZE "+s.Names.Table("task"))
+	for _, table := range []string{"task", "audit", "archive"} {
+		exec(t.Context(), t, s.Pool.Write, "VACUUM ANALYZE "+s.Names.Table(table))
+	}
 	t.Run("analyzed", func(t *testing.T) { planEach(t, s, conn) })
 	t.Run("docs/sql/postgres-explain.sql", func(t *testing.T) { planPage(t, s, conn) })
 	// A queue that had just run empty has pages and no rows, for what the planner knows.
@@ -156,12 +159,25 @@ func planCounting(s *sqlrun.Session, e *explainer) {
 	st := s.Texts
 	e.check("list window", 0, window, func() error {
 		text := sqlrun.ListText(st.List, `1 = 1 AND coalesce(queue, '') = :queue AND kind = :kind
-   AND coalesce(task_key, '') = :task_key AND updated <= 1 AND id > :after AND id < :before
+   AND coalesce(task_key, '') = :task_key
+   AND (holder = :holder OR substr(holder, 1, length(:held_by)) = :held_by)
+   AND updated <= 1 AND id > :after AND id < :before
    AND coalesce(state, -1) IN (0)`, true)
 		_, err := s.Query(e.t.Context(), e, text, dialect.Args{"queue": "work", "kind": "none", "task_key": "k",
-			"limit": limit, "after": e.idBehind(window), "before": e.idBehind(0)})
+			"holder": "w", "held_by": "w#", "limit": limit, "after": e.idBehind(window), "before": e.idBehind(0)})
 		return err
 	})
+	for in, index := range st.OfState {
+		for name, text := range map[string]string{"some": st.SomeIDs, "list some": st.ListSome, "match some": st.MatchSome} {
+			text = strings.ReplaceAll(text, "{matches}", "kind = :kind")
+			e.check(name+" "+in.String(), limit, limit, func() error {
+				args := dialect.Args{"queue": "work", "limit": limit, "kind": "none"}
+				_, err := s.Query(e.t.Context(), e, sqlrun.ListText(text, "queue = :queue AND "+index, false), args)
+				return err
+			})
+		}
+	}
+	planAudit(s, e)
 	// Waiting, due in one of ten priorities, leased, failed and POISON: up to the limit of each.
 	for _, c := range []struct {
 		name, text string
@@ -182,6 +198,31 @@ func planCounting(s *sqlrun.Session, e *explainer) {
 	} {
 		e.check(c.name, limit, c.rows, func() error {
 			_, err := s.Query(e.t.Context(), e, c.text, c.args)
+			return err
+		})
+	}
+}
+
+// planAudit holds what the pages of the audit and of a task read of many entries, and what lists read of the archive.
+func planAudit(s *sqlrun.Session, e *explainer) {
+	const limit = 100
+	for _, c := range []struct {
+		name, table, text string
+		rows              int
+		args              dialect.Args
+	}{
+		{"audit page", "audit", sqlrun.ListText(s.Texts.ListAudit, "1 = 1 AND a.id < :before", true), limit,
+			dialect.Args{"before": uuid.Max, "limit": limit}},
+		{"audit of task", "audit", sqlrun.ListText(s.Texts.ListAudit, "1 = 1 AND a.task = :task", true), 0,
+			dialect.Args{"task": uuid.New(), "limit": limit}},
+		{"list archive", "archive", sqlrun.ListText(s.Texts.ListArchive, "1 = 1 AND id > :after", false), limit,
+			dialect.Args{"after": uuid.Nil, "limit": limit}},
+	} {
+		of := *e
+		of.table = s.Names.Table(c.table)
+		// A change of several parts has a row for each, which the page adds up.
+		of.check(c.name, c.rows, 2*limit, func() error {
+			_, err := s.Query(e.t.Context(), &of, c.text, c.args)
 			return err
 		})
 	}
@@ -284,6 +325,12 @@ SELECT CAST(lpad(to_hex(1700000000000 + i / 50), 12, '0') || '70008000' ||
 	fill(due, "'work', '', 0, 9, 10, 0, 0, "+now+" + i, "+long+", CAST(NULL AS text)")
 	fill(leased, "'work', '', 1, 5, 10, 1, 1, "+long+", "+never+", 'busy'")
 	fill(lapsed, "'work', '', 1, 5, 10, 1, 1, "+long+", "+now+", 'gone'")
+	exec(t.Context(), t, pool.Write, fmt.Sprintf(`INSERT INTO %s (id, part, happened, who, program, address, request,
+  action, queue, subject, task, task_filter, reason, old_value, new_value, changed)
+SELECT gen_random_uuid(), 0, i, '', '', '', '', '', '', '', gen_random_uuid(), '', '', '', '', 1
+  FROM generate_series(1, %d) AS i`, names.Table("audit"), failed))
+	exec(t.Context(), t, pool.Write, fmt.Sprintf(`INSERT INTO %s SELECT *, 1 FROM %s WHERE state = 3`,
+		names.Table("archive"), task))
 	return s
 }
 

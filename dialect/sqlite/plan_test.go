@@ -13,6 +13,7 @@ import (
 	"github.com/dbq-go/dbq/dialect/internal/dialecttest"
 	"github.com/dbq-go/dbq/dialect/sqlite"
 	"github.com/dbq-go/dbq/internal/sqlrun"
+	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 )
 
@@ -79,12 +80,23 @@ var wanted = map[string][]string{
 	"find reference": {"reference"},
 	"count up to":    {"busy", "failed", "ready"},
 	"next queue":     {"busy", "failed", "ready"},
+	"due keys":       {"key"},
 	"id behind":      {"id"},
 	"id before":      {"id"},
 	"list window":    {"id"},
 	"list failed":    {"failed"},
-	"count union":    {"busy", "failed", "ready"},
-	"next union":     {"busy", "failed", "ready"},
+	"list archive":   {"plan_archive_id"},
+	"some CREATED":   {"ready"},
+	"some ERROR":     {"failed"},
+	"some POISON":    {"failed"},
+	"match some":     {"busy"},
+	"list some":      {"ready"},
+
+	"some PROCESSING": {"busy"},
+	"audit of task":   {"plan_audit_task", "sqlite_autoindex_plan_audit_1"},
+	"audit page":      {"sqlite_autoindex_plan_audit_1"},
+	"count union":     {"busy", "failed", "ready"},
+	"next union":      {"busy", "failed", "ready"},
 
 	"complete one":     {"id"},
 	"complete uniform": {"id"},
@@ -99,6 +111,7 @@ var due = map[string]bool{"any": true, "ready": true, "take": true}
 // window and failed are the conditions of the two kinds of pages of package store that read a part of what matches.
 const (
 	window = `1 = 1 AND coalesce(queue, '') = :queue AND kind = :kind AND coalesce(task_key, '') = :task_key
+   AND (holder = :holder OR substr(holder, 1, length(:held_by)) = :held_by)
    AND updated <= 1 AND id > :after AND id < :before AND coalesce(state, -1) IN (0)`
 	failed = `1 = 1 AND queue = :queue AND id < :before AND (state = 4)`
 )
@@ -108,9 +121,19 @@ func checkPlans(t *testing.T, s *sqlrun.Session) {
 	plain, batches := dialecttest.Own(st.Statements)
 	plain["get"], plain["held"], plain["find reference"], plain["next"] = st.Get, st.Held, st.FindReference, st.Next
 	plain["exhausted"], plain["count up to"], plain["next queue"] = st.Exhausted, st.CountUpTo, st.NextQueue
+	plain["due keys"] = st.DueKeys
 	plain["id behind"], plain["id before"] = st.IDBehind, st.IDBefore
 	plain["list window"] = sqlrun.ListText(st.List, window, true)
 	plain["list failed"] = sqlrun.ListText(st.List, failed, true)
+	plain["list archive"] = sqlrun.ListText(st.ListArchive, "1 = 1 AND id > :after AND id < :before", false)
+	for in, index := range st.OfState {
+		plain["some "+in.String()] = sqlrun.ListText(st.SomeIDs, "queue = :queue AND "+index, false)
+	}
+	plain["list some"] = sqlrun.ListText(st.ListSome, "queue = :queue AND "+st.OfState[state.Created], false)
+	plain["match some"] = strings.ReplaceAll(sqlrun.ListText(st.MatchSome,
+		"queue = :queue AND "+st.OfState[state.Processing], false), "{matches}", "kind = :kind")
+	plain["audit of task"] = sqlrun.ListText(st.ListAudit, "1 = 1 AND a.task = :task", true)
+	plain["audit page"] = sqlrun.ListText(st.ListAudit, "1 = 1 AND a.id < :before", true)
 	plain["count union"] = sqlrun.UnionText(st.CountUpTo, 3, "queue")
 	plain["next union"] = sqlrun.UnionText(st.NextQueue, 3, "queue")
 	batches["settle"], batches["remove"], batches["extend"], batches["peek"] = st.Settle, st.Remove, st.Extend, st.Peek
@@ -122,7 +145,7 @@ func checkPlans(t *testing.T, s *sqlrun.Session) {
 		"id": id, "reference": "r", "queue": "work", "priority": 9, "share": int64(100), "was_due": int64(1),
 		"lease": int64(1), "known_started": int64(0), "holder": "plan", "now": int64(1),
 		"after": uuid.Nil, "before": uuid.Max, "offset": 1999, "limit": 10,
-		"kind": "", "task_key": "k", "queue_0": "work", "queue_1": "work", "queue_2": "none",
+		"kind": "", "task_key": "k", "task": id, "held_by": "w#", "queue_0": "work", "queue_1": "work", "queue_2": "none",
 	}
 	const n = 100
 	numbers, times := make(dialect.Col[int64], n), make(dialect.Col[*int64], n)
@@ -208,7 +231,8 @@ func (e *explainer) check(t *testing.T, name string) {
 	task := e.s.Names.Table("task")
 	var used []string
 	for _, step := range e.plan {
-		reads := strings.Contains(step+" ", " "+task+" ") || strings.Contains(step, " t ")
+		reads := strings.Contains(step+" ", " "+task+" ") || strings.Contains(step, " t ") ||
+			strings.Contains(step, " a ") || strings.Contains(step, " p ")
 		onlyDue := strings.Contains(step, "(queue=? AND priority=? AND due<?)") ||
 			strings.Contains(step, "AND (due,id)<(?,?))")
 		switch {

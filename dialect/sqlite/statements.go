@@ -17,6 +17,12 @@ const maxRows = 500
 func (Dialect) Statements(n dialect.Names) dialect.Statements {
 	st := dialect.ReadStatements(sqlFiles, maxRows, n.Filler())
 	st.Style = dialect.Question
+	st.OfState = map[state.State]string{
+		state.Created:    "due IS NOT NULL ORDER BY priority, due, id",
+		state.Processing: "state = 1",
+		state.Error:      "state = 3 ORDER BY id",
+		state.Poison:     "state = 4 ORDER BY id",
+	}
 	st.Returning = true
 	st.Begin = []string{"BEGIN IMMEDIATE"}
 	st.Assignments = []string{"taken = NULL", "taken_at = -1"}

@@ -334,7 +334,8 @@ CREATE TABLE IF NOT EXISTS dbq_audit (
   old_value TEXT NOT NULL,
   new_value TEXT NOT NULL,
   changed INT NOT NULL COMMENT 'how many tasks or settings',
-  PRIMARY KEY (id, part)
+  PRIMARY KEY (id, part),
+  KEY dbq_audit_task (task, id)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'What operators have changed, and who it was.';
 
 INSERT INTO dbq_migration (version, title, compatible, applied)
@@ -1584,6 +1585,64 @@ SELECT t.id
  ORDER BY t.id
  LIMIT :limit;
 
+-- ==== OfState COMPLETED ====
+-- A condition and an order, not a statement: how an index leads to the tasks of a queue in the state.
+lane = 2 AND due_at = -1 ORDER BY priority, due_at, id;
+
+-- ==== OfState CREATED ====
+-- A condition and an order, not a statement: how an index leads to the tasks of a queue in the state.
+lane = 0 ORDER BY priority, due_at;
+
+-- ==== OfState ERROR ====
+-- A condition and an order, not a statement: how an index leads to the tasks of a queue in the state.
+lane IN (0, 3) ORDER BY lane, priority, due_at;
+
+-- ==== OfState POISON ====
+-- A condition and an order, not a statement: how an index leads to the tasks of a queue in the state.
+lane = 4 AND due_at = -1 ORDER BY priority, due_at, id;
+
+-- ==== OfState PROCESSING ====
+-- A condition and an order, not a statement: how an index leads to the tasks of a queue in the state.
+lane = 9 ORDER BY priority, due_at;
+
+-- ==== ListSome ====
+-- Lists tasks of a queue by an index of OfState, for the page of a queue's keys.
+SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
+t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
+CASE
+  WHEN t.state = 1 /* PROCESSING */
+  THEN COALESCE(
+         (SELECT l.lease_until FROM dbq_lease AS l FORCE INDEX (PRIMARY)
+           WHERE l.id = t.id AND l.fence = t.fence),
+         t.lease_end)
+END AS lease_until,
+CASE
+  WHEN t.state = 1 /* PROCESSING */
+  THEN COALESCE((SELECT l.progress FROM dbq_lease AS l FORCE INDEX (PRIMARY)
+                  WHERE l.id = t.id AND l.fence = t.fence), t.progress)
+  ELSE t.progress
+END AS progress,
+       {now} AS now
+  FROM dbq_task t FORCE INDEX (dbq_task_lane)
+ WHERE {where}
+ LIMIT :limit;
+
+-- ==== SomeIDs ====
+-- Finds the ids of a queue's tasks by an index of OfState, for a page of a list; not more than it can sort.
+SELECT id
+  FROM dbq_task t FORCE INDEX (dbq_task_lane)
+ WHERE {where}
+ LIMIT :limit;
+
+-- ==== MatchSome ====
+-- Counts the tasks that a filter selects among some of a queue, by an index of OfState, before a bulk action.
+SELECT count(*) AS looked, count(CASE WHEN {matches} THEN 1 END) AS matching
+  FROM (
+    SELECT id, queue, kind, task_key, state, due, cancelled, updated, holder
+      FROM dbq_task t FORCE INDEX (dbq_task_lane)
+     WHERE {where}
+    LIMIT :limit) t;
+
 -- ==== InState POISON ====
 -- A condition, not a statement: added to a filter for a single state, so that an index finds its tasks.
 lane = 4 /* POISON */;
@@ -1657,17 +1716,14 @@ SELECT queue, state, count(*) AS tasks, count(*) - count(due) AS parked,
 -- ==== CountUpTo ====
 -- Counts the tasks of a queue by state, up to a limit for each.
 -- Runs for statistics and metrics, once for each queue. Index: task_lane; each part stops at the limit.
-SELECT 0 /* CREATED */ AS state, count(CASE WHEN state = 0 /* CREATED */ THEN 1 END) AS tasks, 0 AS parked, 0 AS due,
-       NULL AS oldest, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END AS cut, 0 AS cancelled
-  FROM (
-         SELECT state FROM dbq_task FORCE INDEX (dbq_task_lane)
-          WHERE queue = :queue AND lane = 0 /* waiting */ LIMIT :limit) AS w
-UNION ALL
-SELECT 3 /* ERROR */, count(CASE WHEN state = 3 /* ERROR */ THEN 1 END), 0, 0,
-       NULL, CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END, 0
-  FROM (
-         SELECT state FROM dbq_task FORCE INDEX (dbq_task_lane)
-          WHERE queue = :queue AND lane = 0 /* waiting */ LIMIT :limit) AS w
+SELECT s.state, CASE s.state WHEN 0 /* CREATED */ THEN w.tasks - w.failed ELSE w.failed END AS tasks, 0 AS parked,
+       0 AS due, NULL AS oldest, w.cut, 0 AS cancelled
+  FROM (SELECT count(*) AS tasks, count(CASE WHEN state = 3 /* ERROR */ THEN 1 END) AS failed,
+               CASE WHEN count(*) >= :limit THEN 1 ELSE 0 END AS cut
+          FROM (
+            SELECT state FROM dbq_task FORCE INDEX (dbq_task_lane)
+             WHERE queue = :queue AND lane = 0 /* waiting */ LIMIT :limit) AS w) AS w
+ CROSS JOIN (SELECT 0 /* CREATED */ AS state UNION ALL SELECT 3 /* ERROR */) AS s
 UNION ALL
 SELECT 0 /* CREATED */, 0, 0, count(*), {now} - min(due_at), 0, 0
   FROM (

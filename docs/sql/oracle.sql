@@ -490,6 +490,12 @@ EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
 
+-- For the page of a task: what operators did to it.
+BEGIN EXECUTE IMMEDIATE 'CREATE INDEX dbq_audit_task ON dbq_audit (task, id)';
+EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
+END;
+/
+
 COMMENT ON TABLE dbq_audit IS 'What operators have changed, and who it was.';
 
 COMMENT ON COLUMN dbq_audit.part IS '0, or the number of a later transaction of the same call';
@@ -1783,6 +1789,43 @@ SELECT t.id
  WHERE {where}
  ORDER BY t.id
  FETCH FIRST :limit ROWS ONLY;
+
+-- ==== ListSome ====
+-- Lists tasks of a queue by an index of OfState, for the page of a queue's keys.
+SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
+t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
+CASE
+  WHEN t.state = 1 /* PROCESSING */
+  THEN COALESCE(
+         (SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
+         t.lease_until)
+END AS lease_until,
+CASE
+  WHEN t.state = 1 /* PROCESSING */
+  THEN COALESCE((SELECT l.progress FROM dbq_lease l
+                  WHERE l.id = t.id AND l.fence = t.fence), t.progress)
+  ELSE t.progress
+END AS progress,
+       {now} AS now
+  FROM dbq_task t
+ WHERE {where}
+ FETCH FIRST :limit ROWS ONLY;
+
+-- ==== SomeIDs ====
+-- Finds the ids of a queue's tasks by an index of OfState, for a page of a list; not more than it can sort.
+SELECT id
+  FROM dbq_task t
+ WHERE {where}
+ FETCH FIRST :limit ROWS ONLY;
+
+-- ==== MatchSome ====
+-- Counts the tasks that a filter selects among some of a queue, by an index of OfState, before a bulk action.
+SELECT count(*) AS looked, count(CASE WHEN {matches} THEN 1 END) AS matching
+  FROM (
+    SELECT id, queue, kind, task_key, state, due, cancelled, updated, holder
+      FROM dbq_task t
+     WHERE {where}
+    FETCH FIRST :limit ROWS ONLY) t;
 
 -- ==== Next ====
 -- Reports when the next task of a queue is due. Idle workers sleep until then.

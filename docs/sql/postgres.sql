@@ -414,6 +414,9 @@ CREATE TABLE dbq_audit (
   changed integer NOT NULL,
   PRIMARY KEY (id, part));
 
+-- For the page of a task: what operators did to it.
+CREATE INDEX dbq_audit_task ON dbq_audit (task, id) WHERE task IS NOT NULL;
+
 COMMENT ON TABLE dbq_audit IS 'What operators have changed, and who it was.';
 
 COMMENT ON COLUMN dbq_audit.part IS '0, or the number of a later transaction of the same call';
@@ -1703,6 +1706,54 @@ SELECT t.id
  WHERE {where}
  ORDER BY t.id
  LIMIT :limit;
+
+-- ==== OfState CREATED ====
+-- A condition and an order, not a statement: how an index leads to the tasks of a queue in the state.
+due IS NOT NULL AND priority BETWEEN 0 AND 9 ORDER BY priority, due, id;
+
+-- ==== OfState ERROR ====
+-- A condition and an order, not a statement: how an index leads to the tasks of a queue in the state.
+state = 3 /* ERROR */ ORDER BY id;
+
+-- ==== OfState POISON ====
+-- A condition and an order, not a statement: how an index leads to the tasks of a queue in the state.
+state = 4 /* POISON */ ORDER BY id;
+
+-- ==== OfState PROCESSING ====
+-- A condition and an order, not a statement: how an index leads to the tasks of a queue in the state.
+state = 1 /* PROCESSING */ ORDER BY updated;
+
+-- ==== ListSome ====
+-- Lists tasks of a queue by an index of OfState, for the page of a queue's keys.
+SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
+t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
+CASE WHEN t.state = 1 /* PROCESSING */
+     THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
+                   t.lease_until) END AS lease_until,
+CASE WHEN t.state = 1 /* PROCESSING */
+     THEN coalesce((SELECT l.progress FROM dbq_lease l
+                     WHERE l.id = t.id AND l.fence = t.fence), t.progress)
+     ELSE t.progress END AS progress,
+       {now} AS now
+  FROM dbq_task t
+ WHERE {where}
+ LIMIT :limit;
+
+-- ==== SomeIDs ====
+-- Finds the ids of a queue's tasks by an index of OfState, for a page of a list; not more than it can sort.
+SELECT id
+  FROM dbq_task t
+ WHERE {where}
+ LIMIT :limit;
+
+-- ==== MatchSome ====
+-- Counts the tasks that a filter selects among some of a queue, by an index of OfState, before a bulk action.
+SELECT count(*) AS looked, count(CASE WHEN {matches} THEN 1 END) AS matching
+  FROM (
+    SELECT id, queue, kind, task_key, state, due, cancelled, updated, holder
+      FROM dbq_task t
+     WHERE {where}
+    LIMIT :limit) t;
 
 -- ==== Next ====
 -- Reports when the next task of a queue is due. Idle workers sleep until then.

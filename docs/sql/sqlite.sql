@@ -346,6 +346,9 @@ CREATE TABLE dbq_audit (
   changed INTEGER NOT NULL,
   PRIMARY KEY (id, part)) STRICT;
 
+-- For the page of a task: what operators did to it.
+CREATE INDEX dbq_audit_task ON dbq_audit (task, id) WHERE task IS NOT NULL;
+
 INSERT INTO dbq_migration (version, title, compatible, applied)
 SELECT 2, 'kv history archive', 2, CAST(unixepoch('subsec') * 1000000 AS INTEGER)
  WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = 2);
@@ -1288,6 +1291,47 @@ SELECT t.id
  ORDER BY t.id
  LIMIT :limit;
 
+-- ==== OfState CREATED ====
+-- A condition and an order, not a statement: how an index leads to the tasks of a queue in the state.
+due IS NOT NULL ORDER BY priority, due, id;
+
+-- ==== OfState ERROR ====
+-- A condition and an order, not a statement: how an index leads to the tasks of a queue in the state.
+state = 3 /* ERROR */ ORDER BY id;
+
+-- ==== OfState POISON ====
+-- A condition and an order, not a statement: how an index leads to the tasks of a queue in the state.
+state = 4 /* POISON */ ORDER BY id;
+
+-- ==== OfState PROCESSING ====
+-- A condition and an order, not a statement: how an index leads to the tasks of a queue in the state.
+state = 1 /* PROCESSING */;
+
+-- ==== ListSome ====
+-- Lists tasks of a queue by an index of OfState, for the page of a queue's keys.
+SELECT id, queue, reference, kind, task_key, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
+lease_until, holder, created, updated, headers, result, length(result) AS result_size, progress,
+       {now} AS now
+  FROM dbq_task t
+ WHERE {where}
+ LIMIT :limit;
+
+-- ==== SomeIDs ====
+-- Finds the ids of a queue's tasks by an index of OfState, for a page of a list; not more than it can sort.
+SELECT id
+  FROM dbq_task t
+ WHERE {where}
+ LIMIT :limit;
+
+-- ==== MatchSome ====
+-- Counts the tasks that a filter selects among some of a queue, by an index of OfState, before a bulk action.
+SELECT count(*) AS looked, count(CASE WHEN {matches} THEN 1 END) AS matching
+  FROM (
+    SELECT id, queue, kind, task_key, state, due, cancelled, updated, holder
+      FROM dbq_task t
+     WHERE {where}
+    LIMIT :limit) t;
+
 -- ==== Next ====
 -- Reports when the next task of a queue is due. Idle workers sleep until then.
 -- Runs when a worker is idle. Indexes: task_ready, once for each priority, and task_busy.
@@ -1737,25 +1781,32 @@ SELECT * FROM (
 
 -- ==== DueKeys ====
 -- Finds the next keys that have tasks with a due time, and of each key the task that is due first.
-WITH RECURSIVE k (id, n) AS (
-  SELECT (SELECT t.id
-            FROM dbq_task t
-           WHERE t.queue = :queue AND t.task_key > :after AND t.due IS NOT NULL
+-- Runs in a checkout of a queue with limits per key, while many tasks are due. Index: task_key, one entry for each
+-- key: the first after all entries of the key before. It gives the row id, by which the row is read.
+WITH RECURSIVE k (place, n) AS (
+  SELECT (SELECT t.rowid
+            FROM dbq_task AS t
+           WHERE t.queue = :queue
+             AND t.task_key > :after
+             AND t.due IS NOT NULL
            ORDER BY t.task_key, t.due, t.id
            LIMIT 1), 1
    UNION ALL
-  SELECT (SELECT t.id
-            FROM dbq_task t
-           WHERE t.queue = :queue AND t.task_key > p.task_key AND t.due IS NOT NULL
+  SELECT (SELECT t.rowid
+            FROM dbq_task AS t
+           WHERE t.queue = :queue
+             AND t.task_key > p.task_key
+             AND t.due IS NOT NULL
            ORDER BY t.task_key, t.due, t.id
            LIMIT 1), k.n + 1
     FROM k
-   CROSS JOIN dbq_task p
-   WHERE p.id = k.id AND k.n < :limit)
+   CROSS JOIN dbq_task AS p
+   WHERE p.rowid = k.place
+     AND k.n < :limit)
 SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, length(t.payload) AS payload_size, {now} AS now
   FROM k
- CROSS JOIN dbq_task t
- WHERE t.id = k.id;
+ CROSS JOIN dbq_task AS t
+ WHERE t.rowid = k.place;
 
 -- ==== DueOfKeys ====
 -- Finds the first due tasks of some keys.

@@ -40,11 +40,15 @@ func (c *Control) sendCommand(ctx context.Context, id, command string) error {
 	case !exists || r.Expired():
 		return fmt.Errorf("%w: no worker %q is alive", errs.ErrNotFound, id)
 	}
+	var w Worker
+	readable := json.Unmarshal([]byte(r.Value), &w) == nil
+	if w.Remote {
+		return fmt.Errorf("%w: worker %q works over HTTP and takes no commands; pause its queue", errs.ErrOption, id)
+	}
 	if err := c.store.PutKV(ctx, namespaceCommand, id, command, commandTTL); err != nil {
 		return err
 	}
-	var w Worker
-	if json.Unmarshal([]byte(r.Value), &w) == nil { // otherwise the next regular report finds the command
+	if readable { // otherwise the next regular report finds the command
 		c.Waker.WakeControl(w.Queue)
 	}
 	return nil

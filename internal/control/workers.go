@@ -25,6 +25,7 @@ type Worker struct {
 	Done        int64     `json:"done"`
 	Failed      int64     `json:"failed"`
 	Program     string    `json:"program,omitempty"`
+	Remote      bool      `json:"remote,omitempty"` // it works over HTTP, and a server reports it
 	// Seen is when it last reported, by the database's clock. Dead is set when it has missed the time by which it was to
 	// report again.
 	Seen time.Time `json:"seen"`
@@ -51,24 +52,34 @@ func (c *Control) Report(ctx context.Context, w Worker, ttl time.Duration) (stri
 	return command, c.wrap("report worker", w.Queue, err)
 }
 
+// Announce is Report for a worker over HTTP, which takes no commands.
+func (c *Control) Announce(ctx context.Context, w Worker, ttl time.Duration) error {
+	return c.wrap("report worker", w.Queue, c.write(ctx, w, ttl))
+}
+
 func (c *Control) report(ctx context.Context, w Worker, ttl time.Duration) (string, error) {
-	if err := limits.Text(w.ID, 1, limits.MaxReference, errs.ErrOption, "worker's id"); err != nil {
-		return "", err
-	}
-	if ttl < time.Millisecond {
-		return "", fmt.Errorf("%w: a worker's time to live of %v", errs.ErrOption, ttl)
-	}
-	value, err := json.Marshal(w)
-	if err != nil {
-		return "", err
-	}
-	if err := c.register(ctx, w.ID, string(value), ttl); err != nil {
-		return "", err
-	}
-	if err := c.purgeDead(ctx); err != nil {
+	if err := c.write(ctx, w, ttl); err != nil {
 		return "", err
 	}
 	return c.takeCommand(ctx, w.ID)
+}
+
+// write writes a worker's record, and removes those of workers that have long been dead.
+func (c *Control) write(ctx context.Context, w Worker, ttl time.Duration) error {
+	if err := limits.Text(w.ID, 1, limits.MaxReference, errs.ErrOption, "worker's id"); err != nil {
+		return err
+	}
+	if ttl < time.Millisecond {
+		return fmt.Errorf("%w: a worker's time to live of %v", errs.ErrOption, ttl)
+	}
+	value, err := json.Marshal(w)
+	if err != nil {
+		return err
+	}
+	if err := c.register(ctx, w.ID, string(value), ttl); err != nil {
+		return err
+	}
+	return c.purgeDead(ctx)
 }
 
 // register writes a worker's record, without reading it first while no other client has written it.

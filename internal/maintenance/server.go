@@ -54,7 +54,6 @@ func (s *Server) HandedOut(queue string, tasks []uuid.UUID) {
 // Run does the maintenance until ctx ends, and then reports what was counted. Errors are logged, once until a duty
 // succeeds again, and tried again.
 func (s *Server) Run(ctx context.Context) {
-	s.Tallies.Start()
 	stats := &Statistics{Member: s.Member, Take: s.Tallies.Take, Off: func() bool { return false },
 		Without: s.Core.Control.WithoutStatistics, Report: func(err error) { s.report("statistics", err) }}
 	var all sync.WaitGroup

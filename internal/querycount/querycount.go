@@ -45,3 +45,11 @@ func (c conn) QueryContext(ctx context.Context, query string, args []driver.Name
 	c.n.Add(1)
 	return c.inner.QueryContext(ctx, query, args)
 }
+
+// CheckNamedValue lets the driver convert an argument, if it does.
+func (c conn) CheckNamedValue(v *driver.NamedValue) error {
+	if checker, ok := c.Conn.(driver.NamedValueChecker); ok {
+		return checker.CheckNamedValue(v)
+	}
+	return driver.ErrSkip
+}

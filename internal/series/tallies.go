@@ -2,32 +2,26 @@ package series
 
 import "sync"
 
-// maxTallies is how many queues Tallies count between two calls of Take.
+// maxTallies is how many queues Tallies count between two calls of Take, or without any.
 const maxTallies = 10_000
 
-// Tallies count what a process does in many queues, from Start on. All methods are safe for concurrent use.
+// Tallies count what a process does in many queues. All methods are safe for concurrent use.
 type Tallies struct {
 	mu     sync.Mutex
-	queues map[string]*Tally // nil before Start
+	queues map[string]*Tally
 }
 
-// Start starts counting.
-func (t *Tallies) Start() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.queues == nil {
-		t.queues = map[string]*Tally{}
-	}
-}
-
-// Add calls add with the tally of a queue. It does nothing before Start, or if too many queues were counted.
+// Add calls add with the tally of a queue. It does nothing if too many queues were counted.
 func (t *Tallies) Add(queue string, add func(*Tally)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	tally := t.queues[queue]
 	if tally == nil {
-		if t.queues == nil || len(t.queues) == maxTallies {
+		if len(t.queues) == maxTallies {
 			return
+		}
+		if t.queues == nil {
+			t.queues = map[string]*Tally{}
 		}
 		tally = &Tally{}
 		t.queues[queue] = tally

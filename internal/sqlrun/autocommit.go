@@ -37,7 +37,7 @@ func (s *Session) withConn(
 		return err
 	}
 	defer done()
-	inner, stop := gracefulWrite(ctx)
+	inner, stop := GracefulWrite(ctx)
 	defer stop()
 	for _, text := range before {
 		if err == nil {

@@ -18,10 +18,10 @@ func WithoutGrace(ctx context.Context) context.Context {
 	return context.WithValue(ctx, withoutGrace{}, true)
 }
 
-// gracefulWrite returns a context for one write. If a write is interrupted, its outcome is unknown. So the context ends
+// GracefulWrite returns a context for one write. If a write is interrupted, its outcome is unknown. So the context ends
 // 2 seconds after ctx, and a minute after the call at the latest. There is no such grace if ctx has already ended or is
 // from WithoutGrace. Call stop when the write is done.
-func gracefulWrite(ctx context.Context) (inner context.Context, stop func()) {
+func GracefulWrite(ctx context.Context) (inner context.Context, stop func()) {
 	if ctx.Err() != nil {
 		return ctx, func() {}
 	}

@@ -11,7 +11,7 @@ func TestWriteEndsAGraceAfterItsCaller(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "kept"))
-		inner, stop := gracefulWrite(ctx)
+		inner, stop := GracefulWrite(ctx)
 		defer stop()
 		if inner.Value(key{}) != "kept" {
 			t.Error("the caller's values are gone")
@@ -36,7 +36,7 @@ func TestWriteOutlivesADeadlineByTheGrace(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		begin := time.Now()
-		inner, stop := gracefulWrite(ctx)
+		inner, stop := GracefulWrite(ctx)
 		defer stop()
 		<-inner.Done()
 		if got := time.Since(begin); got != time.Second+grace {
@@ -49,7 +49,7 @@ func TestEndedContextGetsNoGrace(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	inner, stop := gracefulWrite(ctx)
+	inner, stop := GracefulWrite(ctx)
 	defer stop()
 	if inner.Err() == nil {
 		t.Error("a context that had ended goes on")
@@ -60,7 +60,7 @@ func TestWriteWithoutDeadlineIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		inner, stop := gracefulWrite(t.Context())
+		inner, stop := GracefulWrite(t.Context())
 		defer stop()
 		<-inner.Done()
 		if got := time.Since(begin); got != writeTimeout {
@@ -74,12 +74,12 @@ func TestGraceLeavesNoGoroutineBehind(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		inner, stop := gracefulWrite(ctx)
+		inner, stop := GracefulWrite(ctx)
 		stop()
 		if inner.Err() == nil {
 			t.Error("goes on after stop")
 		}
-		_, stop = gracefulWrite(ctx)
+		_, stop = GracefulWrite(ctx)
 		cancel() // the grace runs
 		synctest.Wait()
 		stop()

@@ -21,6 +21,12 @@ type CountRow struct {
 	Cancelled int64 `db:"cancelled"`
 }
 
+// SomeRow counts the rows that MatchSome looked at, and those of them that match.
+type SomeRow struct {
+	Looked   int64 `db:"looked"`
+	Matching int64 `db:"matching"`
+}
+
 // KeyCount is one line of dialect.Statements.Busy and BusyKeys.
 type KeyCount struct {
 	Key   *string `db:"task_key"` // null is none

@@ -21,7 +21,7 @@ import (
 const txTimeout = 10 * time.Minute
 
 // commitTimeout bounds a COMMIT or ROLLBACK. The end of the caller's context must not interrupt it, because the outcome
-// of an interrupted commit is unknown; see gracefulWrite.
+// of an interrupted commit is unknown; see GracefulWrite.
 const commitTimeout = 10 * time.Second
 
 // A Session is an opened database: the pools, what Probe found, and the statements. It implements dialect.Runner. It is
@@ -228,15 +228,20 @@ func (s *Session) LockedTx(
 		}
 	}()
 	err = f(ctx, tx.on)
+	pipeline, _ := tx.on.(dialect.Pipeline)
+	committing := pipeline != nil && pipeline.Committing()
 	if err == nil && lock.Early {
 		if _, err = s.Exec(ctx, tx.on, lock.Free, lock.Args); err == nil {
 			lock.Take = ""
 		}
 	}
 	if err != nil {
-		return &TxError{Err: err}
+		return &TxError{Committing: committing, Err: err}
 	}
 	finished = true
+	if committing {
+		return nil
+	}
 	if err = tx.end(ctx, tx.commit); err != nil {
 		return &TxError{Committing: true, Err: err}
 	}

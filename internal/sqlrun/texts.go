@@ -38,6 +38,10 @@ type Texts struct {
 	// List returns at most :limit rows without their payload, by id, and ListArchive those of the archive. FindIDs returns
 	// only ids. ListText fills in which; List alone can begin with the newest.
 	List, FindIDs, ListArchive string
+	// ListSome returns at most :limit rows as List does, and SomeIDs their ids, in the order that ListText fills in with
+	// which: an index of dialect.Statements.OfState. MatchSome returns a SomeRow of such rows, of which it counts those
+	// with {matches}.
+	ListSome, SomeIDs, MatchSome string
 	// Attempts returns at most :limit AttemptRows of the task :id from the history, in order. LastAttempt returns the
 	// last attempt from the rows of the task :id, in the table and in the archive.
 	Attempts, LastAttempt string
@@ -63,7 +67,12 @@ func NewTexts(d dialect.Dialect, n dialect.Names) Texts {
 	if st.Dual != "" {
 		dual = st.Dual + "\n "
 	}
-	t := n.Filler("{now}", st.Now, "{limit}", st.Limit, "{dual}", dual, "{columns}", st.Columns, "{payload}", st.Payload)
+	byState := ""
+	if st.ByState != "" {
+		byState = " " + st.ByState
+	}
+	t := n.Filler("{by_state}", byState,
+		"{now}", st.Now, "{limit}", st.Limit, "{dual}", dual, "{columns}", st.Columns, "{payload}", st.Payload)
 	const kvs = `SELECT namespace, name, version, value, updated, expires, {now} AS now
   FROM {kv}
  WHERE namespace `
@@ -105,6 +114,21 @@ SELECT :version, :title, :compatible, {now}
  WHERE {where}
  ORDER BY t.id
  {limit}`),
+		ListSome: t(`SELECT {columns},
+       {now} AS now
+  FROM {task} t{by_state}
+ WHERE {where}
+ {limit}`),
+		SomeIDs: t(`SELECT id
+  FROM {task} t{by_state}
+ WHERE {where}
+ {limit}`),
+		MatchSome: t(`SELECT count(*) AS looked, count(CASE WHEN {matches} THEN 1 END) AS matching
+  FROM (
+    SELECT id, queue, kind, task_key, state, due, cancelled, updated, holder
+      FROM {task} t{by_state}
+     WHERE {where}
+    {limit}) t`),
 		ListArchive: t(`SELECT {columns},
        {now} AS now
   FROM {archive} t

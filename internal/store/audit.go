@@ -5,13 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/internal/errs"
 	"github.com/dbq-go/dbq/internal/limits"
-	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 )
@@ -182,41 +180,6 @@ func (s *Store) auditLimits(ctx context.Context, conn dialect.Conn, before, afte
 		return string(b)
 	}
 	return s.addAudit(ctx, conn, auditOf(ctx), text(before), text(after), 1)
-}
-
-// AuditFilter selects entries of the audit. The zero value selects all; each field narrows it.
-type AuditFilter struct {
-	Queue, Action, By string
-	Task              uuid.UUID
-	Since, Until      time.Time
-	Before, After     uuid.UUID // by id
-	OldestFirst       bool
-	Limit             int
-}
-
-// ListAudit reads up to f.Limit entries, the newest first.
-func (s *Store) ListAudit(ctx context.Context, f AuditFilter) (rows []sqlrun.AuditRow, err error) {
-	conditions, args := []string{"1 = 1"}, dialect.Args{"limit": f.Limit}
-	compare := func(set bool, condition, name string, value any) {
-		if set {
-			conditions = append(conditions, condition)
-			args[name] = value
-		}
-	}
-	compare(f.Queue != "", "a.queue = :queue", "queue", f.Queue)
-	compare(f.Action != "", "a.action = :action", "action", f.Action)
-	compare(f.By != "", "a.who = :who", "who", f.By)
-	compare(f.Task != uuid.Nil, "a.task = :task", "task", f.Task)
-	compare(!f.Since.IsZero(), "a.happened >= :since", "since", f.Since.UnixMicro())
-	compare(!f.Until.IsZero(), "a.happened < :until", "until", f.Until.UnixMicro())
-	compare(f.After != uuid.Nil, "a.id > :after", "after", f.After)
-	compare(f.Before != uuid.Nil, "a.id < :before", "before", f.Before)
-	text := sqlrun.ListText(s.sql.Texts.ListAudit, strings.Join(conditions, " AND "), !f.OldestFirst)
-	err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-		rows, err = sqlrun.QueryAs[sqlrun.AuditRow](ctx, s.sql, conn, text, args)
-		return err
-	})
-	return rows, err
 }
 
 // CleanAudit removes the entries of an age of at least age, in short transactions. On an error, done counts what was

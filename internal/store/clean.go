@@ -43,9 +43,13 @@ func (r Retention) Or(o Retention) Retention {
 
 // Check refuses times that are negative, or longer than limits.MaxDelay but not Forever: ErrOption.
 func (r Retention) Check() error {
-	for _, d := range []time.Duration{r.Completed, r.Poison, r.Parked, r.Attempts} {
-		if d < 0 || ends(d) && d > limits.MaxDelay {
-			return fmt.Errorf("%w: a retention of %v, it must be up to %v, or Forever", errs.ErrOption, d, limits.MaxDelay)
+	for _, keep := range []struct {
+		what string
+		d    time.Duration
+	}{{"COMPLETED tasks", r.Completed}, {"POISON tasks", r.Poison}, {"parked tasks", r.Parked}, {"attempts", r.Attempts}} {
+		if keep.d < 0 || ends(keep.d) && keep.d > limits.MaxDelay {
+			return fmt.Errorf("%w: the retention of %s is %v, it must be up to %v, or Forever",
+				errs.ErrOption, keep.what, keep.d, limits.MaxDelay)
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,7 @@ type Filter struct {
 	Key           string
 	Reference     string
 	Workflow      uuid.UUID // only tasks of this workflow
+	Holder        string    // only tasks in PROCESSING whose lease this worker holds
 	ParkedOnly    bool
 	CancelledOnly bool // cancelled tasks are in POISON
 	NotCancelled  bool
@@ -28,6 +30,10 @@ type Filter struct {
 	NewestFirst   bool          // by descending ids
 	Limit         int
 }
+
+// heldBy compares the worker in the column holder, after which the token of the checkout follows. Both sides are of the
+// type of the column, in bytes or characters.
+const heldBy = "(holder = :holder OR substr(holder, 1, length(:held_by)) = :held_by)"
 
 // condition returns the filter as a condition over plain columns, with states as literals, and its arguments. An event
 // narrows it to the tasks that the event may change. byID keeps the engine from any index but that of ids: the ids are
@@ -52,6 +58,10 @@ func (f Filter) condition(st sqlrun.Texts, event *state.Transition, byID bool) (
 	compare(f.Kind != "", "kind = :kind", "kind", f.Kind)
 	compare(f.Key != "", column("task_key", "''")+" = :task_key", "task_key", f.Key)
 	compare(f.Workflow != uuid.Nil, st.OfWorkflow, "workflow", f.Workflow)
+	if compare(f.Holder != "", heldBy, "held_by", f.Holder+"#"); f.Holder != "" {
+		args["holder"] = f.Holder
+		add(column("state", "-1") + " = " + state.Literals(state.Processing))
+	}
 	if f.ParkedOnly {
 		add("due IS NULL AND " + column("state", "-1") + " = " + state.Literals(state.Error))
 	}
@@ -79,4 +89,18 @@ func (f Filter) condition(st sqlrun.Texts, event *state.Transition, byID bool) (
 		add(state.Guard(*event, "due"))
 	}
 	return strings.Join(conditions, " AND "), args
+}
+
+// matches compares a row with what condition says, except of a workflow.
+func (f Filter) matches(r *dialect.Row) bool {
+	equal := func(want string, has *string) bool { return want == "" || has != nil && *has == want }
+	since := r.Now - r.Updated
+	return (f.Queue == "" || r.Queue == f.Queue) && (len(f.States) == 0 || slices.Contains(f.States, r.State)) &&
+		(f.Kind == "" || r.Kind == f.Kind) && equal(f.Key, r.TaskKey) && equal(f.Reference, r.Reference) &&
+		(f.Holder == "" || r.State == state.Processing && r.Holder != nil &&
+			(*r.Holder == f.Holder || strings.HasPrefix(*r.Holder, f.Holder+"#"))) &&
+		(!f.ParkedOnly || r.Due == nil && r.State == state.Error) && (!f.CancelledOnly || r.Cancelled == 1) &&
+		(!f.NotCancelled || r.Cancelled == 0) &&
+		(f.InStateFor == 0 || since >= f.InStateFor.Microseconds()) &&
+		(f.EnteredWithin == 0 || since <= f.EnteredWithin.Microseconds())
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 )
@@ -52,19 +53,26 @@ func (s *Store) checkoutLimited(ctx context.Context, r dialect.CheckoutRequest) 
 			return limitedCheckout{wait: wait}, true, err
 		}
 	}
-	err = s.limitsTx(ctx, func(ctx context.Context, conn dialect.Conn) error {
-		within := checkoutWithin{s: s, conn: conn, r: r, state: st}
-		rec, exists, paused, err := s.lockLimits(ctx, conn, r.Queue, func() error { return within.readAhead(ctx) })
-		if limited = exists; err != nil || !exists {
+	again := false // the second time it does not commit before it knows that it has leased something
+	for range 2 {
+		err = s.limitsTx(ctx, func(ctx context.Context, conn dialect.Conn) error {
+			within := checkoutWithin{s: s, conn: conn, r: r, state: st, separate: again}
+			rec, exists, paused, err := s.lockLimits(ctx, conn, r.Queue, func() error { return within.readAhead(ctx) })
+			if limited = exists; err != nil || !exists {
+				return err
+			}
+			if paused {
+				return errNothing
+			}
+			within.now, within.old = rec.Now*int64(time.Microsecond), rec
+			out, err = within.run(ctx)
+			again = within.again
 			return err
+		})
+		if err != nil || !again {
+			break
 		}
-		if paused {
-			return errNothing
-		}
-		within.now = rec.Now * int64(time.Microsecond)
-		out, err = within.run(ctx, rec)
-		return err
-	})
+	}
 	if errors.Is(err, errNothing) {
 		err = nil
 	}
@@ -113,13 +121,19 @@ type checkoutWithin struct {
 	more   bool
 	// returned reports that tasks were taken over and are due again.
 	returned bool
+
+	old      Record
+	written  limitRecord // c.rec as it is in the database, or will be with the next statement
+	separate bool        // COMMIT is a request of its own
+	again    bool        // it has committed without a task, because all that it chose were locked
 }
 
-func (c *checkoutWithin) run(ctx context.Context, old Record) (out limitedCheckout, err error) {
-	if c.rec, c.limits, err = parseLimits(old); err != nil {
+func (c *checkoutWithin) run(ctx context.Context) (out limitedCheckout, err error) {
+	if c.rec, c.limits, err = parseLimits(c.old); err != nil {
 		return out, err
 	}
-	before, limits := c.rec, c.limits
+	limits := c.limits
+	c.written = c.rec
 	c.rates.keys = map[string]*keyRate{}
 	c.state.limits.Store(&limits)
 	if c.starts, out.wait = c.limits.Rate.allowed(c.now, c.rec.Full); c.starts == 0 {
@@ -144,12 +158,27 @@ func (c *checkoutWithin) run(ctx context.Context, old Record) (out limitedChecko
 		out.wait = c.state.walk.soonest(c.now, c.rates.wait)
 	}
 	switch {
-	case c.rec != before:
-		return out, c.s.putLimits(ctx, c.conn, old, true, c.r.Queue, c.rec)
-	case len(c.leased.Rows) == 0 && !c.returned:
+	case c.committing():
+		return out, nil
+	case c.rec == c.written && len(c.leased.Rows) == 0 && !c.returned:
 		return out, errNothing
 	}
-	return out, nil
+	return out, c.write(ctx)
+}
+
+// write writes what has changed in the record of the limits.
+func (c *checkoutWithin) write(ctx context.Context) error {
+	if c.rec == c.written {
+		return nil
+	}
+	c.written = c.rec
+	return c.s.putLimits(ctx, c.conn, c.old, true, c.r.Queue, c.rec)
+}
+
+// committing reports whether the transaction has ended with a statement of addChosen.
+func (c *checkoutWithin) committing() bool {
+	p, ok := c.conn.(dialect.Pipeline)
+	return ok && p.Committing()
 }
 
 // lease takes over expired leases, which keep their slots, and leases due tasks for free slots, in the order asked for.
@@ -170,7 +199,7 @@ func (c *checkoutWithin) lease(ctx context.Context) error {
 	if err := c.leaseDue(ctx); err != nil {
 		return err
 	}
-	if len(c.leased.Rows) == 0 && !c.r.Expired {
+	if len(c.leased.Rows) == 0 && !c.r.Expired && !c.committing() {
 		return expired()
 	}
 	return nil
@@ -208,7 +237,8 @@ func (c *checkoutWithin) leaseDue(ctx context.Context) error {
 // add leases tasks by a part of the dialect's checkout.
 func (c *checkoutWithin) add(ctx context.Context, part dialect.CheckoutRequest) error {
 	r := c.r
-	r.Only, r.Limit, r.Given, r.Expired = part.Only, part.Limit, part.Given, part.Only == dialect.OnlyExpired
+	r.Only, r.Limit, r.Given, r.Last = part.Only, part.Limit, part.Given, part.Last
+	r.Expired = part.Only == dialect.OnlyExpired
 	if r.Bytes > 0 {
 		if r.Bytes -= c.bytes; r.Bytes <= 0 {
 			c.leased.More = true
@@ -230,6 +260,24 @@ func (c *checkoutWithin) add(ctx context.Context, part dialect.CheckoutRequest) 
 	}
 	c.leased.Rows, c.leased.More = append(c.leased.Rows, rows...), c.leased.More || leased.More
 	return nil
+}
+
+// addChosen leases the tasks that were chosen. If nothing can follow, a Pipeline commits in the same round trip: the
+// limits are locked until then.
+func (c *checkoutWithin) addChosen(ctx context.Context, n int, chosen []dialect.Row) error {
+	part := dialect.CheckoutRequest{Only: dialect.OnlyDue, Limit: n, Given: chosen}
+	budget, rated := c.r.Budget(), c.limits.Rate != Rate{} || c.limits.KeyRate != Rate{}
+	if _, ok := c.conn.(dialect.Pipeline); ok && !c.separate && !rated && len(c.leased.Rows) == 0 &&
+		len(budget.Fit(chosen)) == len(chosen) {
+		part.Last = true
+		if err := c.write(ctx); err != nil {
+			return err
+		}
+		var stop func()
+		ctx, stop = sqlrun.GracefulWrite(ctx)
+		defer stop()
+	}
+	return c.add(ctx, part)
 }
 
 func keyOf(key *string) string {

@@ -71,7 +71,7 @@ func (c *checkoutWithin) leaseInTurn(ctx context.Context, n int, busy map[string
 		c.ahead.first, c.ahead.keys = nil, nil
 		had := len(c.leased.Rows)
 		if len(chosen) > 0 {
-			if err := c.add(ctx, dialect.CheckoutRequest{Only: dialect.OnlyDue, Limit: n, Given: chosen}); err != nil {
+			if err := c.addChosen(ctx, n, chosen); err != nil {
 				return err
 			}
 		}
@@ -90,10 +90,15 @@ func (c *checkoutWithin) leaseInTurn(ctx context.Context, n int, busy map[string
 			}
 		}
 		n -= len(leased)
+		missed := slices.DeleteFunc(chosen, func(row dialect.Row) bool { return leased[row.ID] })
+		if c.committing() {
+			c.state.locked.add(missed)
+			c.more, c.again = c.more || len(missed) > 0, len(leased) == 0
+			return nil
+		}
 		if n == 0 || c.leased.More || c.s.sql.Texts.LockFree.SQL == "" {
 			return nil
 		}
-		missed := slices.DeleteFunc(chosen, func(row dialect.Row) bool { return leased[row.ID] })
 		if t.met += c.state.locked.add(missed); t.met == 0 {
 			return nil
 		}

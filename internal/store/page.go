@@ -10,11 +10,12 @@ import (
 )
 
 // A page of a list reads a bounded part of the table, also if few tasks match: by the index of references or steps, by
-// the index of the failed and leased tasks of a queue, of which it reads pageRows and compares the rest of the filter,
-// or otherwise the tasks between two ids, of which pageWindows are looked at.
-const pageRows = 2_000
-
-var pageWindows = []int{500, 20_000} // the first one is enough for a filter that many tasks match
+// the index of a queue's tasks in a state (list_state.go), or otherwise the tasks between two ids. It looks at a first
+// part, which is enough for a filter that many tasks match, and if that does not fill it at a second one.
+const (
+	pageFirst, pageRows = 200, 2_000 // of the tasks of a queue in a state, of the archive and of the audit
+	windowFirst, window = 500, 20_000
+)
 
 // Page is a part of a list.
 type Page struct {
@@ -26,17 +27,46 @@ type Page struct {
 	Stopped bool
 }
 
+// reading reads the tasks that match among the next n.
+type reading func(ctx context.Context, f Filter, n int) (Page, error)
+
 // ListPage is List at a cost that does not grow with the table. A page may have fewer than f.Limit tasks, or none,
 // although the list goes on.
 func (s *Store) ListPage(ctx context.Context, f Filter) (p Page, err error) {
-	switch {
-	case f.Reference != "" || f.Workflow != uuid.Nil || f.all():
+	if f = f.narrowed(); f.Reference != "" || f.Workflow != uuid.Nil || f.all() {
 		return s.whole(ctx, f)
-	case f.Queue != "" && f.oneOf(state.Processing, state.Error, state.Poison):
-		return s.compared(ctx, f)
 	}
-	for _, window := range pageWindows {
-		part, err := s.window(ctx, f, window)
+	if f.Queue != "" && len(f.States) == 1 {
+		read, err := s.ofState(ctx, f)
+		if err != nil {
+			return p, err
+		}
+		if read != nil {
+			return inParts(ctx, f, read, max(pageFirst, f.Limit+1), pageRows)
+		}
+	}
+	return inParts(ctx, f, s.window, windowFirst, window)
+}
+
+// ListArchivePage is ListPage for the archive, which has no index but that of ids.
+func (s *Store) ListArchivePage(ctx context.Context, f Filter) (Page, error) {
+	if f = f.narrowed(); f.Workflow != uuid.Nil {
+		limit := f.Limit
+		f.Limit++
+		rows, err := s.ListArchive(ctx, f)
+		return cut(Page{Rows: rows}, limit), err
+	}
+	read := func(ctx context.Context, f Filter, n int) (Page, error) {
+		rows, err := s.ListArchive(ctx, Filter{After: f.After, Before: f.Before, NewestFirst: f.NewestFirst, Limit: n})
+		return f.among(rows, n), err
+	}
+	return inParts(ctx, f, read, max(pageFirst, f.Limit+1), pageRows)
+}
+
+// inParts reads a page in parts of some sizes until it is full.
+func inParts(ctx context.Context, f Filter, read reading, sizes ...int) (p Page, err error) {
+	for _, n := range sizes {
+		part, err := read(ctx, f, n)
 		if err != nil {
 			return p, err
 		}
@@ -47,18 +77,29 @@ func (s *Store) ListPage(ctx context.Context, f Filter) (p Page, err error) {
 			break
 		}
 	}
+	p.Stopped = p.Stopped && f.Limit > 0
 	return p, nil
+}
+
+// narrowed adds the state that all tasks of a filter have to it.
+func (f Filter) narrowed() Filter {
+	if len(f.States) == 0 {
+		switch {
+		case f.Holder != "":
+			f.States = []state.State{state.Processing}
+		case f.CancelledOnly:
+			f.States = []state.State{state.Poison}
+		case f.ParkedOnly:
+			f.States = []state.State{state.Error}
+		}
+	}
+	return f
 }
 
 // all reports whether a filter selects all tasks of a range of ids.
 func (f Filter) all() bool {
-	return f.Queue == "" && len(f.States) == 0 && f.Kind == "" && f.Key == "" && !f.ParkedOnly && !f.CancelledOnly &&
-		!f.NotCancelled && f.InStateFor == 0 && f.EnteredWithin == 0
-}
-
-// oneOf reports whether a filter selects tasks of one state alone, and that is one of the given ones.
-func (f Filter) oneOf(states ...state.State) bool {
-	return len(f.States) == 1 && slices.Contains(states, f.States[0])
+	return f.Queue == "" && len(f.States) == 0 && f.Kind == "" && f.Key == "" && f.Holder == "" && !f.ParkedOnly &&
+		!f.CancelledOnly && !f.NotCancelled && f.InStateFor == 0 && f.EnteredWithin == 0
 }
 
 // from returns the filter of the tasks that follow an id in the order of the list.
@@ -87,40 +128,17 @@ func cut(p Page, limit int) Page {
 	return p
 }
 
-// compared reads the next tasks of a queue and a state, and keeps those that match.
-func (s *Store) compared(ctx context.Context, f Filter) (p Page, err error) {
-	base := Filter{Queue: f.Queue, States: f.States, After: f.After, Before: f.Before, NewestFirst: f.NewestFirst,
-		Limit: pageRows}
-	if f.plain() {
-		return s.whole(ctx, f)
-	}
-	rows, err := s.List(ctx, base)
-	if len(rows) == pageRows {
-		p = Page{More: true, Stopped: true, Next: rows[pageRows-1].ID}
+// among returns the page of those rows that match. If the rows are as many as were asked for, the list may go on.
+func (f Filter) among(rows []dialect.Row, n int) (p Page) {
+	if len(rows) == n {
+		p = Page{More: true, Stopped: true, Next: rows[n-1].ID}
 	}
 	for _, r := range rows {
 		if f.matches(&r) {
 			p.Rows = append(p.Rows, r)
 		}
 	}
-	return cut(p, f.Limit), err
-}
-
-// plain reports whether a filter has no more than a queue, states and ids.
-func (f Filter) plain() bool {
-	f.Queue, f.States = "", nil
-	return f.all()
-}
-
-// matches compares a row with what condition says of columns that no index leads to.
-func (f Filter) matches(r *dialect.Row) bool {
-	equal := func(want string, has *string) bool { return want == "" || has != nil && *has == want }
-	since := r.Now - r.Updated
-	return (f.Kind == "" || r.Kind == f.Kind) && equal(f.Key, r.TaskKey) &&
-		(!f.ParkedOnly || r.Due == nil && r.State == state.Error) && (!f.CancelledOnly || r.Cancelled == 1) &&
-		(!f.NotCancelled || r.Cancelled == 0) &&
-		(f.InStateFor == 0 || since >= f.InStateFor.Microseconds()) &&
-		(f.EnteredWithin == 0 || since <= f.EnteredWithin.Microseconds())
+	return cut(p, f.Limit)
 }
 
 // window reads the tasks that match among the next n.

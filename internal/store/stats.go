@@ -52,6 +52,17 @@ func (s *Store) Stats(ctx context.Context, only string, limit int) ([]QueueStats
 	return c.sorted(), nil
 }
 
+// CountQueues counts the queues that Stats would count, without their tasks.
+func (s *Store) CountQueues(ctx context.Context) (n int, err error) {
+	err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) error {
+		c := &counter{s: s, conn: conn, queues: map[string]*QueueStats{}}
+		err := c.findQueues(ctx)
+		n = len(c.queues)
+		return err
+	})
+	return n, err
+}
+
 // counter collects the statistics by queue.
 type counter struct {
 	s      *Store
@@ -85,6 +96,10 @@ func (c *counter) queue(name string) *QueueStats {
 // How many queues one statement counts, and for how many names it finds the next queue. A longer statement takes an
 // engine longer to plan, and SQLite allows 500 parts.
 const countAtOnce, nextAtOnce = 50, 200
+
+// StatsStatements returns about how many statements Stats with a limit takes for a number of queues whose names this
+// client has found before.
+func StatsStatements(queues int) int { return 2 + queues/nextAtOnce + max(queues-1, 0)/countAtOnce }
 
 // findQueues finds the queues. It asks for the next queue after each one that this client found before, by few
 // statements, and then for the next one after each that is new.

@@ -157,11 +157,13 @@ func (p *Proxy) toClient(l *link, b []byte) error {
 	return err
 }
 
-// cutNow cuts the link, or all of them when the server is to stay away.
+// cutNow cuts the link, or all of them when the server is to stay away and has not been healed since: a timer may come
+// late.
 func (p *Proxy) cutNow(l *link, r Rule) {
-	if r.StayDown {
-		p.CutAll()
-		return
-	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	l.close()
+	if r.StayDown && p.gone {
+		p.closeAll()
+	}
 }

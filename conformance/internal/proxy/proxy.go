@@ -93,8 +93,8 @@ func (p *Proxy) Fired() bool {
 	return p.fired
 }
 
-// Heal ends the rule, what GoDown and Stall began, and the refusal of new connections. It reports whether the rule was
-// applied.
+// Heal ends the rule, what GoDown and Stall began, and the refusal of new connections. A link whose answer is lost is
+// still cut, and no other. It reports whether the rule was applied.
 func (p *Proxy) Heal() bool {
 	p.mu.Lock()
 	fired := p.fired
@@ -112,6 +112,11 @@ func (p *Proxy) Heal() bool {
 func (p *Proxy) CutAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.closeAll()
+}
+
+// closeAll is CutAll under the lock.
+func (p *Proxy) closeAll() {
 	for l := range p.links {
 		l.close()
 	}

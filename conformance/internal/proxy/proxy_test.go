@@ -65,6 +65,16 @@ type caller struct {
 	in *bufio.Reader
 }
 
+// dial connects through a proxy until the test ends.
+func dial(t *testing.T, p *Proxy) caller {
+	conn, err := net.Dial("tcp", p.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return caller{conn, bufio.NewReader(conn)}
+}
+
 // ask sends a line and returns the answer, within a time that only a stalled server exceeds.
 func (c caller) ask(line string) (string, error) { return c.askWithin(line, time.Minute) }
 
@@ -103,12 +113,7 @@ func TestProxyCutsAtItsRule(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer p.Close()
-			conn, err := net.Dial("tcp", p.Addr())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close()
-			c := caller{conn, bufio.NewReader(conn)}
+			c := dial(t, p)
 			p.Set(tt.rule)
 			answered := 0
 			var last string
@@ -142,15 +147,7 @@ func TestProxyStallsAndCloses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	dial := func() caller {
-		conn, err := net.Dial("tcp", p.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { conn.Close() })
-		return caller{conn, bufio.NewReader(conn)}
-	}
-	c := dial()
+	c := dial(t, p)
 	p.Set(Rule{AtRequest: 2, Stall: true})
 	if _, err := c.ask("one\n"); err != nil {
 		t.Errorf("before the stall: %v", err)
@@ -163,7 +160,7 @@ func TestProxyStallsAndCloses(t *testing.T) {
 	if heard := <-e.asked + <-e.asked; heard != "one\ntwo\n" {
 		t.Errorf("after the stall the server has heard %q, want what was held back as well", heard)
 	}
-	c = dial()
+	c = dial(t, p)
 	p.GoDown()
 	if _, err := c.ask("three\n"); err == nil {
 		t.Errorf("a connection survived the server's leave")
@@ -175,7 +172,37 @@ func TestProxyStallsAndCloses(t *testing.T) {
 		}
 	}
 	p.Heal()
-	if _, err := dial().ask("three\n"); err != nil {
+	if _, err := dial(t, p).ask("three\n"); err != nil {
 		t.Errorf("after the server came back: %v", err)
+	}
+}
+
+// TestLateCutSparesConnectionsAfterHeal: the call whose answer is lost may return before the answer is cut.
+func TestLateCutSparesConnectionsAfterHeal(t *testing.T) {
+	t.Parallel()
+	e := newEcho(t)
+	p, err := New(e.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	first := dial(t, p)
+	p.Set(Rule{AtRequest: 1, LoseAnswer: true, StayDown: true})
+	if _, err := io.WriteString(first, "one\n"); err != nil {
+		t.Fatal(err)
+	}
+	<-e.asked // the answer is on its way; it is cut AnswerPause after it
+	if !p.Heal() {
+		t.Fatal("the rule was not applied")
+	}
+	second := dial(t, p)
+	if _, err := second.ask("two\n"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := first.in.ReadString('\n'); err == nil {
+		t.Error("the first connection was not cut")
+	}
+	if _, err := second.ask("three\n"); err != nil {
+		t.Errorf("the second connection was cut with the first: %v", err)
 	}
 }

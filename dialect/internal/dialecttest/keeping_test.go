@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// conditions holds that InState leaves no task of its state out.
+// conditions holds that InState and OfState leave no task of its state out.
 func (e world) conditions() {
 	e.t.Helper()
 	for in, more := range e.s.Texts.InState {
@@ -24,6 +24,13 @@ func (e world) conditions() {
 		if all == 0 {
 			e.t.Errorf("there is no task in %v to find", in)
 		}
+	}
+	for in, index := range e.s.Texts.OfState {
+		condition, _, _ := strings.Cut(index, " ORDER BY ")
+		list := func(where string) int {
+			return len(query[dialect.Row](e, sqlrun.ListText(e.s.Texts.List, where, false), dialect.Args{"limit": 1000}))
+		}
+		e.want("OfState "+in.String(), list(state.Condition(in)+" AND "+condition), list(state.Condition(in)))
 	}
 }
 

@@ -120,6 +120,10 @@ func (r runner) field(name string, v reflect.Value) {
 		}
 	case map[state.State]string: // conditions
 		for _, in := range slices.Sorted(maps.Keys(v)) {
+			if name == "OfState" {
+				r.query(name+" "+in.String(), sqlrun.ListText(r.s.Texts.ListSome, "queue = :queue AND "+v[in], false), r.read)
+				continue
+			}
 			r.query(name+" "+in.String(), sqlrun.ListText(r.s.Texts.List, v[in], false), r.read)
 			r.query(name+" "+in.String()+" archived", strings.Replace(r.s.Texts.ListArchive, "{where}", v[in], 1), r.read)
 		}
@@ -161,6 +165,9 @@ func (r runner) text(name, text string) {
 		r.query(name, text, readAs[sqlrun.AttemptRow])
 	case name == "Count" || name == "CountUpTo" || name == "CountNewest" || name == "NextQueue":
 		r.query(name, text, readAs[sqlrun.CountRow])
+	case name == "MatchSome":
+		text = strings.ReplaceAll(text, "{matches}", "queue = :queue")
+		r.query(name, sqlrun.ListText(text, "1 = 1", false), readAs[sqlrun.SomeRow])
 	case name == "WorkflowList" || name == "WorkflowParents":
 		r.query(name, text, readAs[sqlrun.WorkflowRow])
 	case name == "ListAudit":

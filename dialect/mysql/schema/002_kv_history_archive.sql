@@ -155,5 +155,6 @@ CREATE TABLE IF NOT EXISTS {audit} (
   old_value TEXT NOT NULL,
   new_value TEXT NOT NULL,
   changed INT NOT NULL COMMENT 'how many tasks or settings',
-  PRIMARY KEY (id, part)
+  PRIMARY KEY (id, part),
+  KEY {prefix}audit_task (task, id)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'What operators have changed, and who it was.';

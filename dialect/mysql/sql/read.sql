@@ -44,13 +44,14 @@ SELECT t.id
 
 -- CountUpTo
 -- Runs for statistics and metrics, once for each queue. Index: task_lane; each part stops at the limit.
-SELECT {CREATED} AS state, count(CASE WHEN state = {CREATED} THEN 1 END) AS tasks, 0 AS parked, 0 AS due,
-       NULL AS oldest, {cut} AS cut, 0 AS cancelled
-  FROM {waiting_tasks}
-UNION ALL
-SELECT {ERROR}, count(CASE WHEN state = {ERROR} THEN 1 END), 0, 0,
-       NULL, {cut}, 0
-  FROM {waiting_tasks}
+SELECT s.state, CASE s.state WHEN {CREATED} THEN w.tasks - w.failed ELSE w.failed END AS tasks, 0 AS parked,
+       0 AS due, NULL AS oldest, w.cut, 0 AS cancelled
+  FROM (SELECT count(*) AS tasks, count(CASE WHEN state = {ERROR} THEN 1 END) AS failed,
+               {cut} AS cut
+          FROM (
+            SELECT state FROM {task} FORCE INDEX ({prefix}task_lane)
+             WHERE queue = :queue AND lane = {waiting} LIMIT :limit) AS w) AS w
+ CROSS JOIN (SELECT {CREATED} AS state UNION ALL SELECT {ERROR}) AS s
 UNION ALL
 SELECT {CREATED}, 0, 0, count(*), {now} - min(due_at), 0, 0
   FROM (
@@ -75,11 +76,6 @@ SELECT {POISON}, count(*), 0, 0, NULL, {cut}, coalesce(sum(cancelled), 0)
   FROM (
     SELECT cancelled FROM {task} FORCE INDEX ({prefix}task_lane)
      WHERE queue = :queue AND lane = {POISON} LIMIT :limit) AS w;
-
--- waiting_tasks
-(
-  SELECT state FROM {task} FORCE INDEX ({prefix}task_lane)
-   WHERE queue = :queue AND lane = {waiting} LIMIT :limit) AS w;
 
 -- due_at_priority
 (SELECT due_at FROM {task} FORCE INDEX ({prefix}task_lane)

@@ -185,6 +185,9 @@ CREATE TABLE {audit} (
   CONSTRAINT {prefix}audit_pk PRIMARY KEY (id, part)
 );
 
+-- For the page of a task: what operators did to it.
+CREATE INDEX {owner}audit_task ON {audit} (task, id);
+
 COMMENT ON TABLE {audit} IS 'What operators have changed, and who it was.';
 COMMENT ON COLUMN {audit}.part IS '0, or the number of a later transaction of the same call';
 COMMENT ON COLUMN {audit}.subject IS 'the schedule, worker or token';

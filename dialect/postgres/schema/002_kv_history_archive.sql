@@ -163,6 +163,9 @@ CREATE TABLE {audit} (
   changed integer NOT NULL,
   PRIMARY KEY (id, part));
 
+-- For the page of a task: what operators did to it.
+CREATE INDEX {prefix}audit_task ON {audit} (task, id) WHERE task IS NOT NULL;
+
 COMMENT ON TABLE {audit} IS 'What operators have changed, and who it was.';
 COMMENT ON COLUMN {audit}.part IS '0, or the number of a later transaction of the same call';
 COMMENT ON COLUMN {audit}.subject IS 'the schedule, worker or token';

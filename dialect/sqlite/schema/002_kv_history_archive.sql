@@ -153,3 +153,6 @@ CREATE TABLE {audit} (
   new_value TEXT NOT NULL,
   changed INTEGER NOT NULL,
   PRIMARY KEY (id, part)) STRICT;
+
+-- For the page of a task: what operators did to it.
+CREATE INDEX {prefix}audit_task ON {audit} (task, id) WHERE task IS NOT NULL;

@@ -1,0 +1,209 @@
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/control"
+	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/google/uuid"
+)
+
+const (
+	// maxCallers is how many workers over HTTP one server lists for a database, and maxCounted how many of their leases
+	// it counts. Their names come from clients.
+	maxCallers = 1000
+	maxCounted = 100_000
+	// reportTimeout limits the reports of all workers of a database together.
+	reportTimeout = 30 * time.Second
+)
+
+// reportEvery is how often a server reports the workers that it hears of. A worker that is silent and holds nothing is
+// removed after silentAfter. A server that ends without removing its workers leaves them to be listed as dead.
+const (
+	reportEvery = 10 * time.Second
+	silentAfter = 6 * reportEvery
+)
+
+// workers keeps the registry's records of the workers that check out over HTTP. Requests only note in memory what they
+// did; run writes the records. It is safe for concurrent use.
+type workers struct {
+	control *control.Control
+	log     *slog.Logger
+
+	mu      sync.Mutex
+	callers map[string]*caller // by id
+	counted int                // leases of all callers
+	full    bool               // the log says that there are too many
+}
+
+// caller is a worker over HTTP.
+type caller struct {
+	control.Worker
+	heard time.Time // its last request
+	open  int       // its checkouts under way
+	held  map[uuid.UUID]lent
+}
+
+// lent is a lease that a caller holds.
+type lent struct {
+	until, started time.Time
+}
+
+func newWorkers(c *control.Control, log *slog.Logger) *workers {
+	return &workers{control: c, log: log, callers: map[string]*caller{}}
+}
+
+// workerID returns the registry's id of a worker over HTTP. It differs from that of every other queue's worker, so that
+// a client cannot replace the record of a worker of a queue that it may not work on.
+func workerID(queue, name string) string { return "http/" + url.PathEscape(queue) + "/" + name }
+
+// hear notes a request of a worker, with mu held, and returns it; nil if it has no name, its id is too long, or there
+// are too many.
+func (w *workers) hear(queue, name string, now time.Time) *caller {
+	id := workerID(queue, name)
+	if name == "" || limits.Text(id, 1, limits.MaxReference, dbq.ErrOption, "worker's id") != nil {
+		return nil
+	}
+	c := w.callers[id]
+	if c == nil {
+		if len(w.callers) >= maxCallers {
+			if !w.full {
+				w.log.Warn("dbq: too many workers over HTTP; the others are not listed", "max", maxCallers)
+			}
+			w.full = true
+			return nil
+		}
+		c = &caller{held: map[uuid.UUID]lent{}, Worker: control.Worker{
+			ID: id, Queue: queue, Started: now.UTC(), State: control.WorkerRunning, Remote: true}}
+		w.callers[id] = c
+	}
+	c.heard = now
+	return c
+}
+
+// checksOut notes that a worker begins to check out. It returns what to call with the tasks that it gets.
+func (w *workers) checksOut(queue, name string) (done func([]dbq.Task)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := w.hear(queue, name, time.Now())
+	if c == nil {
+		return func([]dbq.Task) {}
+	}
+	c.open++
+	return func(tasks []dbq.Task) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		c.open--
+		c.heard = time.Now()
+		for _, t := range tasks {
+			w.lend(c, t.Lease, c.heard)
+		}
+	}
+}
+
+// lend counts a lease, with mu held.
+func (w *workers) lend(c *caller, l dbq.Lease, started time.Time) {
+	if _, known := c.held[l.Task]; !known {
+		if w.counted >= maxCounted {
+			return
+		}
+		w.counted++
+	}
+	c.held[l.Task] = lent{l.Until, started}
+}
+
+// extended notes that a worker has extended a lease, perhaps one that another server has handed out.
+func (w *workers) extended(l held) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if c := w.hear(l.Queue, l.worker, time.Now()); c != nil {
+		w.lend(c, l.Lease, l.started)
+	}
+}
+
+// settled notes that an attempt has ended.
+func (w *workers) settled(l held, failed bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := w.hear(l.Queue, l.worker, time.Now())
+	if c == nil {
+		return
+	}
+	w.drop(c, l.Task)
+	c.Done++
+	if failed {
+		c.Failed++
+	}
+}
+
+// drop forgets a lease, with mu held.
+func (w *workers) drop(c *caller, task uuid.UUID) {
+	if _, known := c.held[task]; known {
+		delete(c.held, task)
+		w.counted--
+	}
+}
+
+// take returns the records to write, and the ids of the workers that are gone, which it forgets.
+func (w *workers) take(now time.Time) (live []control.Worker, gone []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, c := range w.callers {
+		c.OldestSince = time.Time{}
+		for task, l := range c.held {
+			if now.After(l.until) {
+				w.drop(c, task)
+			} else if c.OldestSince.IsZero() || l.started.Before(c.OldestSince) {
+				c.OldestSince = l.started.UTC()
+			}
+		}
+		c.Holding = len(c.held)
+		if c.open == 0 && c.Holding == 0 && now.Sub(c.heard) > silentAfter {
+			delete(w.callers, id)
+			gone, w.full = append(gone, id), false
+			continue
+		}
+		live = append(live, c.Worker)
+	}
+	return live, gone
+}
+
+// report writes the records as of now.
+func (w *workers) report(ctx context.Context, now time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	live, gone := w.take(now)
+	for _, id := range gone {
+		if err := w.control.Deregister(ctx, id); err != nil {
+			return err
+		}
+	}
+	for _, me := range live {
+		if err := w.control.Announce(ctx, me, silentAfter); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run reports until ctx ends. An error is logged once until reports succeed again.
+func (w *workers) run(ctx context.Context) {
+	failing := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(reportEvery):
+		}
+		err := w.report(ctx, time.Now())
+		if err != nil && !failing && ctx.Err() == nil {
+			w.log.Error("dbq: workers over HTTP are not listed; trying again", "error", err)
+		}
+		failing = err != nil
+	}
+}

@@ -1,0 +1,90 @@
+package console_test
+
+import (
+	"context"
+	"html"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/control"
+	"github.com/dbq-go/dbq/worker"
+)
+
+func TestWorkersOverHTTPGetNoCommands(t *testing.T) {
+	t.Parallel()
+	c := dbqtest.New(t).Client
+	for id, remote := range map[string]bool{"here": false, "http/mail/far": true} {
+		w := control.Worker{ID: id, Queue: "mail", State: control.WorkerRunning, Started: time.Now(), Remote: remote}
+		if err := access.Of(c).Control.Announce(t.Context(), w, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+	}
+	page := serve(t, c, ann, "").get(200, "/db/shop/workers")
+	for _, text := range []string{"http/mail/far", "over HTTP", `aria-label="stop here"`} {
+		if !strings.Contains(page, text) {
+			t.Errorf("the page does not have %s", text)
+		}
+	}
+	if strings.Contains(page, `aria-label="stop http/mail/far"`) {
+		t.Error("the page sends commands to a worker that takes none")
+	}
+}
+
+// TestStopOfAWorkerIsConfirmed runs a worker that holds two tasks, and asks for its end.
+func TestStopOfAWorkerIsConfirmed(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, ann)
+	s.enqueue("mail", dbq.NewTask{})
+	s.enqueue("mail", dbq.NewTask{})
+	running, release, ended := make(chan struct{}, 2), make(chan struct{}), make(chan error, 1)
+	go func() {
+		w := worker.Worker{Queue: s.client.Queue("mail"), Concurrency: 2, ReportInterval: 100 * time.Millisecond,
+			Handler: worker.Func(func(context.Context, dbq.Task) error {
+				running <- struct{}{}
+				<-release
+				return nil
+			})}
+		ended <- w.Run(t.Context())
+	}()
+	<-running
+	<-running
+	ops := admin.New(s.client)
+	workers, err := ops.Workers(t.Context())
+	if err != nil || len(workers) != 1 {
+		t.Fatalf("the workers are %v: %v", workers, err)
+	}
+	id := workers[0].ID
+	question := "/db/shop/workers/stop?worker=" + url.QueryEscape(id)
+	s.shows(html.UnescapeString(s.get(200, "/db/shop/workers")), `href="`+question+`"`)
+	page := html.UnescapeString(s.get(200, question))
+	s.shows(page, "Stop worker "+id+"?", ">2 tasks</a> now", `name="reason"`, `value="stop"`)
+
+	for _, path := range []string{"/db/shop/workers/stop?worker=nobody", "/db/shop/workers/stop"} {
+		if to := s.redirect(path); to != "/db/shop/workers" {
+			t.Errorf("%s leads to %q", path, to)
+		}
+	}
+	bob := serve(t, s.client, user{auth.Principal{Name: "bob", Role: auth.Viewer}}, "")
+	bob.get(403, question)
+	bob.hides(bob.get(200, "/db/shop/workers"), "workers/stop")
+	other := serve(t, s.client, user{auth.Principal{Name: "eve", Role: auth.Admin, Queues: []string{"bills"}}}, "")
+	other.redirect(question)
+
+	close(release)
+	s.post(303, "/db/shop/workers", "worker", id, "command", "stop", "reason", "new version")
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	entries, err := ops.Audit(t.Context(), admin.AuditFilter{Action: "stop worker"})
+	if err != nil || len(entries) != 1 || entries[0].Subject != id || entries[0].Reason != "new version" {
+		t.Errorf("the audit has %+v, want one stop, by its answer: %v", entries, err)
+	}
+	s.post(303, "/db/shop/workers", "worker", id, "command", "stop")
+}

@@ -1,0 +1,27 @@
+-- DueKeys
+-- Runs in a checkout of a queue with limits per key, while many tasks are due. Index: task_key, one entry for each
+-- key: the first after all entries of the key before. It gives the row id, by which the row is read.
+WITH RECURSIVE k (place, n) AS (
+  SELECT (SELECT t.rowid
+            FROM {task} AS t
+           WHERE t.queue = :queue
+             AND t.task_key > :after
+             AND t.due IS NOT NULL
+           ORDER BY t.task_key, t.due, t.id
+           LIMIT 1), 1
+   UNION ALL
+  SELECT (SELECT t.rowid
+            FROM {task} AS t
+           WHERE t.queue = :queue
+             AND t.task_key > p.task_key
+             AND t.due IS NOT NULL
+           ORDER BY t.task_key, t.due, t.id
+           LIMIT 1), k.n + 1
+    FROM k
+   CROSS JOIN {task} AS p
+   WHERE p.rowid = k.place
+     AND k.n < :limit)
+SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, length(t.payload) AS payload_size, {now} AS now
+  FROM k
+ CROSS JOIN {task} AS t
+ WHERE t.rowid = k.place;

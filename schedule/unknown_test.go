@@ -1,0 +1,75 @@
+package schedule
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/dbq-go/dbq/dbqtest"
+)
+
+// putUnknown stores a schedule that is due, of a zone that is unknown here.
+func putUnknown(t *testing.T, s *Schedules, name string) {
+	t.Helper()
+	v := valueOf(Schedule{Cron: "@hourly", Zone: "Mars/Olympus", Queue: "q"})
+	v.Start, v.Next = time.Now(), time.Now()
+	text, _, _ := v.encode(time.Now())
+	if err := s.store.PutKV(t.Context(), namespace, name, text, time.Second); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestUnknownZoneIsAnErrorAndChangesNothing: another process may know the zone of a schedule; this one reports that it
+// cannot fire it, and leaves its record alone.
+func TestUnknownZoneIsAnErrorAndChangesNothing(t *testing.T) {
+	t.Parallel()
+	db := dbqtest.New(t)
+	ctx := t.Context()
+	s := New(db.Client)
+	putUnknown(t, s, "unknown")
+	db.Advance(2 * time.Hour)
+	before, _, err := s.store.GetKV(ctx, namespace, "unknown")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.FireDue(ctx)
+	after, _, _ := s.store.GetKV(ctx, namespace, "unknown")
+	if err == nil || after.Version != before.Version {
+		t.Errorf("error %v, version %d, before %d, value %s", err, after.Version, before.Version, after.Value)
+	}
+}
+
+// TestScheduleOfANewerVersionIsLeftAlone: a schedule with a kind of times that this version does not know, here rrule,
+// is not stored without it.
+func TestScheduleOfANewerVersionIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	db := dbqtest.New(t)
+	ctx := t.Context()
+	s := New(db.Client)
+	const newer = `{"rrule":"DAILY","queue":"q","task":{},"start":"2026-01-01T00:00:00Z","next":"2026-01-02T00:00:00Z"}`
+	if err := s.store.PutKV(ctx, namespace, "newer", newer, time.Second); err != nil {
+		t.Fatal(err)
+	}
+	db.Advance(2 * time.Second)
+	err := s.FireDue(ctx)
+	r, _, _ := s.store.GetKV(ctx, namespace, "newer")
+	if err == nil || r.Value != newer {
+		t.Errorf("error %v; the record is now %s", err, r.Value)
+	}
+}
+
+// TestManyUnknownSchedulesAreNoHotLoop: after an error of a thousand schedules, Run pauses.
+func TestManyUnknownSchedulesAreNoHotLoop(t *testing.T) {
+	t.Parallel()
+	db := dbqtest.New(t)
+	s := New(db.Client)
+	for i := range oneRound {
+		putUnknown(t, s, fmt.Sprint("unknown", i))
+	}
+	db.Advance(time.Hour)
+	for range 3 {
+		if pause, err := s.fireDue(t.Context()); err == nil || pause <= busyPause {
+			t.Errorf("pause %v, error %v", pause, err)
+		}
+	}
+}
