@@ -3,6 +3,7 @@ package console
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -25,6 +26,13 @@ type newTask struct {
 	// A form changes some texts. These are shown as what it keeps.
 	Base64      bool // Payload is in base64
 	JSONHeaders bool // Headers are a JSON object
+}
+
+// Number returns a field that has a whole number for the template.
+func (f newTask) Number(name, label, entered string) formField {
+	out := f.Field("task", name, label, "", entered)
+	out.Number = true
+	return out
 }
 
 // maxEdited is the largest payload that a form is filled with. Its bytes may each become three in the form.
@@ -99,7 +107,7 @@ func (v *visit) payload() ([]byte, error) {
 	}
 	b, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(text), ""))
 	if err != nil {
-		return nil, formError("the payload is not valid base64")
+		return nil, fieldError{"payload", "the payload is not valid base64"}
 	}
 	return b, nil
 }
@@ -111,7 +119,7 @@ func (v *visit) headers() (out map[string]string, err error) {
 		return parseHeaders(text)
 	}
 	if err := json.Unmarshal([]byte(text), &out); err != nil {
-		return nil, formError("the headers must be a JSON object of texts")
+		return nil, fieldError{"headers", "the headers must be a JSON object of texts"}
 	}
 	return out, nil
 }
@@ -131,12 +139,24 @@ func (v *visit) enteredTask() newTask {
 	return form
 }
 
+// taskFields are the errors of a new task by the field of the form that they are about.
+var taskFields = map[string]error{
+	"queue": dbq.ErrQueueName, "kind": dbq.ErrKind, "reference": dbq.ErrReference, "key": dbq.ErrKey,
+	"priority": dbq.ErrPriority, "delay": dbq.ErrDelay, "max_attempts": dbq.ErrMaxAttempts, "headers": dbq.ErrHeaders,
+	"payload": dbq.ErrPayloadSize,
+}
+
 // enqueue adds the task of the form, or shows the form again if it is invalid.
 func (c *Console) enqueue(v *visit) error {
 	err := v.enqueue()
 	again, ok := v.refusal("task", err)
 	if !ok {
 		return err
+	}
+	for field, wrong := range taskFields {
+		if errors.Is(err, wrong) {
+			again.field = field
+		}
 	}
 	form := v.enteredTask()
 	form.refusal = again
@@ -157,7 +177,7 @@ func (v *visit) enqueue() error {
 		Kind: v.named("kind"), Payload: payload, Reference: v.named("reference"), Key: v.named("key"),
 	}
 	if v.form("json") != "" && !json.Valid(t.Payload) {
-		return formError("the payload is not valid JSON")
+		return fieldError{"payload", "the payload is not valid JSON"}
 	}
 	if t.Priority, err = v.count("priority"); err != nil {
 		return err
@@ -202,7 +222,7 @@ func parseHeaders(text string) (map[string]string, error) {
 		}
 		name, value, ok := strings.Cut(line, ":")
 		if !ok {
-			return nil, formError("write each header as a line of name: value")
+			return nil, fieldError{"headers", "write each header as a line of name: value"}
 		}
 		if out == nil {
 			out = map[string]string{}

@@ -92,7 +92,15 @@ type fieldError struct {
 func (e fieldError) Unwrap() error { return e.formError }
 
 // label returns the name of a field in a sentence.
-func label(field string) string { return strings.ReplaceAll(field, "_", " ") }
+func label(field string) string {
+	switch field {
+	case "older":
+		return "in its state for at least"
+	case "newer":
+		return "in its state for at most"
+	}
+	return strings.ReplaceAll(field, "_", " ")
+}
 
 // showError answers with the page of an error.
 func (v *visit) showError(err error) {

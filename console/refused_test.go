@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/dbq-go/dbq/admin"
@@ -12,12 +13,28 @@ func TestRefusedFormsKeepTheirInput(t *testing.T) {
 	s := newSite(t, ann)
 	page := s.post(422, "/db/shop/enqueue", "queue", "mail", "kind", "welcome", "payload", "\n{\r\n 1", "json", "yes",
 		"reference", "order-7", "key", "acme", "priority", "3", "delay", "15m", "max_attempts", "4", "headers", "a: b")
-	s.shows(page, `action="/db/shop/enqueue"`, `role="alert">The input is invalid: the payload is not valid JSON.`,
+	s.shows(page, `action="/db/shop/enqueue"`, `aria-invalid="true" aria-describedby="payload-error" autofocus`,
+		`id="payload-error" role="alert">The input is invalid: the payload is not valid JSON.`,
 		`value="mail"`, `value="welcome"`, "\n\n{\n 1</textarea>", `value="yes" checked`, `value="order-7"`,
 		`value="acme"`, `value="3"`, `value="15m"`, `value="4"`, "a: b</textarea>")
 	page = s.post(422, "/db/shop/enqueue", "queue", "mail", "payload", "%", "encoding", "base64", "headers", `{"a":`,
 		"header_format", "json")
 	s.shows(page, "not valid base64", "%</textarea>", `name="encoding"`, `name="header_format"`)
+	long := strings.Repeat("x", 300)
+	for field, wrong := range map[string][2]string{
+		"queue": {long, "queue name"}, "kind": {long, "kind"}, "key": {long, "key"}, "reference": {long, "reference"},
+		"priority": {"first", "whole number"}, "max_attempts": {"9999999", "9999999"},
+		"delay": {"soon", "delay: write a time"}, "headers": {"a", "name: value"},
+	} {
+		form := map[string]string{"queue": "mail", "payload": "{}", field: wrong[0]}
+		var fields []string
+		for name, value := range form {
+			fields = append(fields, name, value)
+		}
+		page := s.post(422, "/db/shop/enqueue", fields...)
+		s.shows(page, `id="`+field+`-error" role="alert">The input is invalid: `, wrong[1], wrong[0])
+		s.hides(page, `required autofocus`)
+	}
 
 	page = s.post(422, "/db/shop/queue/limits", "queue", "mail", "version", "of then", "leased", "7", "starts", "many",
 		"per", "2m", "per_key", "yes", "order", "skip")
@@ -51,7 +68,13 @@ func TestRefusedFormsKeepTheirInput(t *testing.T) {
 		t.Errorf("refused forms have set %+v: %v", set, err)
 	}
 
-	page = s.get(422, "/db/shop/tasks", "queue", "mail", "kind", "welcome", "older", "soon")
-	s.shows(page, `role="search"`, `role="alert">The input is invalid: in state for`, `value="welcome"`, `value="soon"`)
-	s.hides(page, "No task matches")
+	for field, message := range map[string]string{
+		"older": "in its state for at least: write a time", "newer": "in its state for at most: write a time",
+		"workflow": "the workflow is not the id",
+	} {
+		page = s.get(422, "/db/shop/tasks", "queue", "mail", "kind", "welcome", field, "soon")
+		s.shows(page, `role="search"`, `id="`+field+`-error" role="alert">The input is invalid: `+message,
+			`value="welcome"`, `value="soon"`)
+		s.hides(page, "No task matches")
+	}
 }

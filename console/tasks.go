@@ -91,14 +91,14 @@ func (s selection) filter() (f admin.Filter, err error) {
 	}
 	if s.Workflow != "" {
 		if f.Workflow, err = uuid.Parse(s.Workflow); err != nil || f.Workflow == uuid.Nil { // which selects all tasks
-			return f, formError("the workflow is not the id of a workflow")
+			return f, fieldError{"workflow", "the workflow is not the id of a workflow"}
 		}
 	}
-	if f.InStateFor, err = duration("in state for", s.Older); err != nil {
+	if f.InStateFor, err = duration("older", s.Older); err != nil {
 		return f, err
 	}
-	if f.EnteredWithin, err = duration("entered within", s.Newer); err == nil && s.Newer != "" && f.EnteredWithin == 0 {
-		err = formError("entered within: write a time of more than 0") // 0 would select all, as without the field
+	if f.EnteredWithin, err = duration("newer", s.Newer); err == nil && s.Newer != "" && f.EnteredWithin == 0 {
+		err = fieldError{"newer", formError(label("newer") + ": write a time of more than 0")} // 0 would select all, as without the field
 	}
 	return f, err
 }

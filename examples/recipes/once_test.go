@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -73,11 +74,11 @@ func Example_exactlyOnce() {
 		must(requestCredit(ctx, c, "request 2", payment{"ann", 500}))
 	}
 	mux := worker.NewMux()
-	attempts := 0
+	var attempts atomic.Int32 // a worker handles several tasks at once
 	elsewhere := creditElsewhere(bank.DB())
 	worker.Handle(mux, credit, func(ctx context.Context, t dbq.Task, p payment) error {
 		err := elsewhere(ctx, t, p)
-		if attempts++; attempts%2 == 1 && err == nil {
+		if attempts.Add(1); t.Attempt == 1 && err == nil {
 			return dbq.RetryIn(time.Millisecond, errors.New("the worker failed after the effect")).Err()
 		}
 		return err
@@ -85,7 +86,7 @@ func Example_exactlyOnce() {
 	for number(ctx, c, "SELECT count(*) FROM dbq_task WHERE state <> 2") > 0 {
 		work(ctx, c, credit.Queue, mux)
 	}
-	fmt.Println("attempts:", attempts, "cents:", number(ctx, bank, "SELECT cents FROM accounts"))
+	fmt.Println("attempts:", attempts.Load(), "cents:", number(ctx, bank, "SELECT cents FROM accounts"))
 
 	must(requestCredit(ctx, c, "request 3", payment{"ann", 500}))
 	mux = worker.NewMux()
