@@ -67,6 +67,7 @@ var wanted = map[string][]string{
 	"expired":        {"busy"},
 	"take":           {"ready"},
 	"take over":      {"id"},
+	"given":          {"id"},
 	"take given":     {"id"},
 	"settle":         {"id"},
 	"remove":         {"id"},

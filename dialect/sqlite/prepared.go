@@ -142,7 +142,7 @@ func (c *conn) Close() error {
 // when it is prepared.
 func repeated(text string) bool {
 	switch verb(text) {
-	case "SELECT", "INSERT", "UPDATE", "DELETE", "BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT":
+	case "SELECT", "WITH", "INSERT", "UPDATE", "DELETE", "BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT":
 		return len(text) <= preparedText
 	}
 	return false

@@ -133,27 +133,52 @@ func takeGiven(
 ) error {
 	given := b.Fit(args["given"].([]dialect.Row))
 	maps.Copy(args, batch.Keys(given))
-	rows, err := s.QueryBatch(ctx, c, s.Statements.Own["take given"], args, len(given))
+	rows, err := s.QueryBatch(ctx, c, s.Statements.Own["given"], args, len(given))
 	if err != nil {
 		return err
 	}
-	return b.TakeOver(ctx, s, c, given, rows) // which completes them by when they were due
+	return take(ctx, s, c, args, b, rows, func(rows []dialect.Row) (int64, error) {
+		maps.Copy(args, batch.Keys(rows))
+		return s.ExecBatch(ctx, c, s.Statements.Own["take given"], args, len(rows))
+	})
 }
 
+// takeReady leases the first due tasks.
 func takeReady(
 	ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args, b *dialect.Budget,
 ) error {
 	rows, err := s.Query(ctx, c, s.Statements.Own["ready"].SQL, args)
-	if err != nil || len(rows) == 0 {
+	if err != nil {
 		return err
 	}
+	return take(ctx, s, c, args, b, rows, func(rows []dialect.Row) (taken int64, err error) {
+		for i, r := range rows {
+			if i+1 < len(rows) && rows[i+1].Priority == r.Priority {
+				continue
+			}
+			args["priority"], args["was_due"], args["id"] = r.Priority, r.WasDue, r.ID
+			n, err := s.Exec(ctx, c, s.Statements.Own["take"].SQL, args)
+			if err != nil {
+				return taken, err
+			}
+			taken += n
+		}
+		return taken, nil
+	})
+}
+
+// take leases rows that were read as update will leave them. Those that do not fit into the budget stay.
+func take(
+	ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args, b *dialect.Budget, rows []dialect.Row,
+	update func(rows []dialect.Row) (taken int64, err error),
+) error {
 	slices.SortFunc(rows, dialect.HandOutOrder) // a join has no guaranteed order
 	rows = b.Fit(rows)
-	if err := batch.FillPayloads(ctx, s, c, s.Statements.Own["payloads"], rows); err != nil {
-		return err
-	}
 	if len(rows) == 0 {
 		return nil
+	}
+	if err := batch.FillPayloads(ctx, s, c, s.Statements.Own["payloads"], rows); err != nil || len(rows) == 0 {
+		return err
 	}
 	now, holder := rows[0].Now, args["holder"].(string)
 	until := now + args["lease"].(int64)
@@ -162,17 +187,9 @@ func takeReady(
 		r.Queue, r.State, r.Holder, r.LeaseUntil, r.Updated = args["queue"].(string), state.Processing, &holder, &until, now
 	}
 	args["now"] = now
-	var taken int64
-	for i, r := range rows {
-		if i+1 < len(rows) && rows[i+1].Priority == r.Priority {
-			continue
-		}
-		args["priority"], args["was_due"], args["id"] = r.Priority, r.WasDue, r.ID
-		n, err := s.Exec(ctx, c, s.Statements.Own["take"].SQL, args)
-		if err != nil {
-			return err
-		}
-		taken += n
+	taken, err := update(rows)
+	if err != nil {
+		return err
 	}
 	if taken != int64(len(rows)) {
 		return fmt.Errorf("sqlite: took %d rows of the %d that were ready", taken, len(rows))

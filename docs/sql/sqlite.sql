@@ -779,31 +779,40 @@ SELECT id, fence, length(payload) AS payload_size, holder AS was_holder, updated
    AND holder <> :holder
  LIMIT :limit;
 
+-- ==== given ====
+-- Finds the due tasks that a checkout of a queue with limits per key has chosen.
+-- Runs in a queue with limits per key, for the tasks that were chosen. Index: task_id. The rows are returned as "take
+-- given" will leave them. coalesce keeps SQLite from reading all of task_ready.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id, :fence)
+SELECT t.id, t.reference, t.kind, t.task_key, t.priority, t.attempt + 1 AS attempt, t.max_attempts, t.lapses,
+       t.fence + 1 AS fence, t.created, t.headers,
+       CASE WHEN length(t.payload) <= :share THEN t.payload END AS payload, length(t.payload) AS payload_size,
+       t.result, length(t.result) AS result_size, t.progress, t.due AS was_due, {now} AS now
+  FROM (VALUES {rows}) AS d
+ CROSS JOIN dbq_task AS t ON t.id = d.column1
+ WHERE t.fence = d.column2
+   AND coalesce(t.due, {now} + 1) <= {now};
+
 -- ==== take given ====
 -- Leases the due tasks that a checkout of a queue with limits per key has chosen.
--- Runs in a queue with limits per key, for the tasks that were chosen. Index: task_id. coalesce keeps SQLite from
--- reading all of task_ready.
+-- Runs after "given", in the same transaction. Index: task_id. What "take" says about RETURNING and OR FAIL is true
+-- here too.
 -- The holder's name is padded with spaces to 48 bytes, so that the row keeps its size. With the seven bytes that a
 -- completion adds, it stays below 58, from where on SQLite stores a text's length in two bytes.
 -- {rows} is a list of at most 500 of these, separated by ", ":
---   (:id, :fence)
-UPDATE dbq_task
+--   :id
+UPDATE OR FAIL dbq_task
    SET state = 1 /* PROCESSING */,
        due = NULL,
        attempt = attempt + 1,
        fence = fence + 1,
-       lease_until = {now} + :lease,
+       lease_until = :now + :lease,
        taken_by = printf('%-48s', :holder),
        known_started = :known_started,
-       taken_at = {now},
-       updated = {now}
-  FROM (VALUES {rows}) AS d
- WHERE dbq_task.id = +d.column1
-   AND dbq_task.fence = +d.column2
-   AND coalesce(dbq_task.due, {now} + 1) <= {now}
-RETURNING id, queue, reference, kind, task_key, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
-          lease_until, holder, created, updated, headers, result, length(result) AS result_size, progress,
-          payload, length(payload) AS payload_size, {now} AS now;
+       taken_at = :now,
+       updated = :now
+ WHERE id IN ({rows});
 
 -- ==== take over ====
 -- Leases again the tasks whose lease expired.

@@ -300,6 +300,7 @@ type limitState struct {
 	backlog atomic.Bool  // more tasks were due than DueFirst returns
 	walked  atomic.Int64 // how many checkouts in a row have passed over maxKeys keys, or locked rows, in vain
 	walk    vainWalk
+	spare   spareKeys
 	locked  lockedTasks
 	limits  atomic.Pointer[Limits] // as they were last read
 }

@@ -44,7 +44,7 @@ func (c *checkoutWithin) readAhead(ctx context.Context) (err error) {
 		return err
 	}
 	if c.state.backlog.Load() {
-		a.limit = min(c.r.Limit+spareKeys, keysOnce)
+		a.limit = min(c.r.Limit+c.state.spare.count(), keysOnce)
 		a.keys, err = sqlrun.QueryLater[dialect.Row](ctx, c.s.sql, c.conn, texts.DueKeysNext,
 			dialect.Args{"queue": c.r.Queue, "limit": a.limit})
 	} else {

@@ -12,11 +12,10 @@ import (
 const (
 	// dueFirst is how many due tasks a checkout reads to see whether these are all. If they are not, it goes by keys.
 	dueFirst = 500
-	// maxKeys is how many keys a checkout passes over, keysOnce how many it reads at once, spareKeys how many more than
-	// it needs, and ofKeysOnce of how many it reads tasks by one statement.
+	// maxKeys is how many keys a checkout passes over, keysOnce how many it reads at once, and ofKeysOnce of how many it
+	// reads tasks by one statement.
 	maxKeys    = 1000
 	keysOnce   = 500
-	spareKeys  = 16
 	ofKeysOnce = 64
 	// maxWalks is how many checkouts in a row begin at once where the one before has stopped in vain.
 	maxWalks = 1000
@@ -128,7 +127,7 @@ func (t *turns) walk(ctx context.Context) (stopped bool, err error) {
 			t.rec.After = at
 			return true, nil
 		}
-		limit := min(max(t.want-t.room+spareKeys, seen), keysOnce, maxKeys-seen)
+		limit := min(max(t.want-t.room+t.state.spare.count(), seen), keysOnce, maxKeys-seen)
 		var rows []dialect.Row
 		if t.ahead.keys != nil {
 			rows, limit, t.ahead.keys = *t.ahead.keys, t.ahead.limit, nil
@@ -137,6 +136,7 @@ func (t *turns) walk(ctx context.Context) (stopped bool, err error) {
 			return false, err
 		}
 		seen += len(rows)
+		read, room := len(rows), t.room
 		slices.SortFunc(rows, func(a, b dialect.Row) int { return cmp.Compare(keyOf(a.TaskKey), keyOf(b.TaskKey)) })
 		end := len(rows) < limit
 		if len(rows) > 0 {
@@ -157,6 +157,7 @@ func (t *turns) walk(ctx context.Context) (stopped bool, err error) {
 		if err != nil {
 			return false, err
 		}
+		t.state.spare.unused(read - (t.room - room))
 		if round && (end || at >= begin) {
 			return false, nil
 		}

@@ -16,14 +16,17 @@ SELECT 1 FROM {task} WHERE queue = :queue AND priority = {p} AND due <= {now};
 -- enough tasks. One search ordered by priority and due time would read all future tasks of the better priorities. The
 -- plus before :limit keeps one plan for all limits: SQLite would prepare the statement again for each value of a bare
 -- variable. The rows are returned as "take" will leave them.
-SELECT t.id, t.reference, t.kind, t.task_key, t.priority, t.attempt + 1 AS attempt, t.max_attempts, t.lapses,
-       t.fence + 1 AS fence, t.created, t.headers,
-       CASE WHEN length(t.payload) <= :share THEN t.payload END AS payload, length(t.payload) AS payload_size,
-       t.result, length(t.result) AS result_size, t.progress, t.due AS was_due, {now} AS now
+SELECT {as_taken}
   FROM (
     {each: ready_at_priority}
     LIMIT +:limit) AS d
  CROSS JOIN {task} AS t ON t.rowid = d.rowid;
+
+-- as_taken
+t.id, t.reference, t.kind, t.task_key, t.priority, t.attempt + 1 AS attempt, t.max_attempts, t.lapses,
+t.fence + 1 AS fence, t.created, t.headers,
+CASE WHEN length(t.payload) <= :share THEN t.payload END AS payload, length(t.payload) AS payload_size,
+t.result, length(t.result) AS result_size, t.progress, t.due AS was_due, {now} AS now;
 
 -- ready_at_priority
 SELECT * FROM (
@@ -35,41 +38,44 @@ SELECT * FROM (
 -- once more, and a list of ids would be bound and looked up. OR FAIL needs no journal for the statement alone: if it
 -- fails, the whole transaction is rolled back.
 UPDATE OR FAIL {task}
-   SET state = {PROCESSING},
-       due = NULL,
-       attempt = attempt + 1,
-       fence = fence + 1,
-       lease_until = :now + :lease,
-       taken_by = {padded_holder},
-       known_started = :known_started,
-       taken_at = :now,
-       updated = :now
+   SET {taking}
  WHERE queue = :queue
    AND priority = :priority
    AND due IS NOT NULL
    AND (due, id) <= (:was_due, :id);
 
--- Batch take given
--- Runs in a queue with limits per key, for the tasks that were chosen. Index: task_id. coalesce keeps SQLite from
--- reading all of task_ready.
-UPDATE {task}
-   SET state = {PROCESSING},
-       due = NULL,
-       attempt = attempt + 1,
-       fence = fence + 1,
-       lease_until = {now} + :lease,
-       taken_by = {padded_holder},
-       known_started = :known_started,
-       taken_at = {now},
-       updated = {now}
+-- Batch given
+-- Runs in a queue with limits per key, for the tasks that were chosen. Index: task_id. The rows are returned as "take
+-- given" will leave them. coalesce keeps SQLite from reading all of task_ready.
+SELECT {as_taken}
   FROM (VALUES {rows}) AS d
- WHERE {task}.id = +d.column1
-   AND {task}.fence = +d.column2
-   AND coalesce({task}.due, {now} + 1) <= {now}
-RETURNING {columns};
+ CROSS JOIN {task} AS t ON t.id = d.column1
+ WHERE t.fence = d.column2
+   AND coalesce(t.due, {now} + 1) <= {now};
+
+-- Batch given row
+(:id, :fence);
+
+-- Batch take given
+-- Runs after "given", in the same transaction. Index: task_id. What "take" says about RETURNING and OR FAIL is true
+-- here too.
+UPDATE OR FAIL {task}
+   SET {taking}
+ WHERE id IN ({rows});
 
 -- Batch take given row
-(:id, :fence);
+:id;
+
+-- taking
+state = {PROCESSING},
+due = NULL,
+attempt = attempt + 1,
+fence = fence + 1,
+lease_until = :now + :lease,
+taken_by = {padded_holder},
+known_started = :known_started,
+taken_at = :now,
+updated = :now;
 
 -- padded_holder
 -- The holder's name is padded with spaces to 48 bytes, so that the row keeps its size. With the seven bytes that a
