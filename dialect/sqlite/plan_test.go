@@ -156,6 +156,7 @@ func checkPlans(t *testing.T, s *sqlrun.Session) {
 		"fence":    numbers, "state": numbers, "uncount": numbers, "was_due": numbers,
 		"at": times, "after": times, "due": times,
 		"lease": int64(1), "known_started": int64(0), "holder": "plan", "queue": "work",
+		"share": int64(100), "now": int64(1),
 	}
 	seen := 0
 	for name, text := range plain {

@@ -29,7 +29,7 @@ func Two() dialect.Args {
 	payload := []byte("p")
 	out := dialect.Args{
 		"queue": "q", "holder": "h", "lease": int64(1000), "known_started": int64(0),
-		"lock_wait": int64(1000), "callers_tx": int64(0), "clock": int64(1),
+		"lock_wait": int64(1000), "callers_tx": int64(0), "clock": int64(1), "share": int64(100),
 		"id": dialect.Col[uuid.UUID]{{1}, {2}}, "fence": dialect.Col[int64]{1, 2}, "state": dialect.Col[int64]{2, 3},
 		"at": dialect.Col[*int64]{nil, new(int64)}, "after": dialect.Col[*int64]{nil, nil},
 		"uncount": dialect.Col[int64]{0, 1}, "reused": dialect.Col[int64]{0, 1},
