@@ -98,7 +98,8 @@ func (s selection) filter() (f admin.Filter, err error) {
 		return f, err
 	}
 	if f.EnteredWithin, err = duration("newer", s.Newer); err == nil && s.Newer != "" && f.EnteredWithin == 0 {
-		err = fieldError{"newer", formError(label("newer") + ": write a time of more than 0")} // 0 would select all, as without the field
+		// 0 would select all, as without the field.
+		err = fieldError{"newer", formError(label("newer") + ": write a time of more than 0")}
 	}
 	return f, err
 }

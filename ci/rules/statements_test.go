@@ -27,7 +27,7 @@ var some = []struct{ dialects, why, statements string }{
 	{"mysql oracle", "no RETURNING from a statement for many rows, locks of a session",
 		"inserted, extended, due, queue free, lock ready, lock expired, poison, claim, claimed"},
 	{"mysql postgres", "a search for expired leases starts at the oldest", "oldest"},
-	{"sqlite", "a list of tasks that a checkout has chosen", "take given"},
+	{"sqlite", "a list of tasks that a checkout has chosen", "given, take given"},
 	{"mysql sqlite", "lists of rows, payloads that are read when it is known which fit",
 		"lock uniform, payloads"},
 	{"postgres sqlite", "RETURNING", "remove uniform, expired"},

@@ -301,6 +301,7 @@ type limitState struct {
 	walked  atomic.Int64 // how many checkouts in a row have passed over maxKeys keys, or locked rows, in vain
 	walk    vainWalk
 	spare   spareKeys
+	gate    checkoutGate
 	locked  lockedTasks
 	limits  atomic.Pointer[Limits] // as they were last read
 }

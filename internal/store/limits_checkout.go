@@ -53,6 +53,11 @@ func (s *Store) checkoutLimited(ctx context.Context, r dialect.CheckoutRequest) 
 			return limitedCheckout{wait: wait}, true, err
 		}
 	}
+	leave, err := st.gate.enter(ctx)
+	if err != nil {
+		return limitedCheckout{}, true, err
+	}
+	defer leave()
 	again := false // the second time it does not commit before it knows that it has leased something
 	for range 2 {
 		err = s.limitsTx(ctx, func(ctx context.Context, conn dialect.Conn) error {

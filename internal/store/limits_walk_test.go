@@ -51,3 +51,13 @@ func TestVainWalkReturnsWaitOfSoonestKey(t *testing.T) {
 	want(250, 50, 1)
 	want(250, 50, 50)
 }
+
+func TestSpareKeysFollowWhatTheLastWalkCouldNotUse(t *testing.T) {
+	t.Parallel()
+	var s spareKeys
+	for i, step := range []struct{ unused, spare int }{{0, 0}, {3, 6}, {0, 5}, {2, 4}, {100, maxSpareKeys}, {0, 31}} {
+		if s.unused(step.unused); s.count() != step.spare {
+			t.Errorf("step %d: %d spare keys after %d of no use, want %d", i+1, s.count(), step.unused, step.spare)
+		}
+	}
+}
