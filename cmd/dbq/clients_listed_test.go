@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestClientsAreListedWithWhatTheyHold starts a worker of each client, and lists the workers as an operator does.
@@ -23,7 +22,6 @@ func TestClientsAreListedWithWhatTheyHold(t *testing.T) {
 		listed := func(holding, done float64) (id string) {
 			t.Helper()
 			eventually(t, fmt.Sprintf("the list has a worker that holds %v tasks and has done %v", holding, done), func() bool {
-				time.Sleep(100 * time.Millisecond)
 				for _, w := range u.run("worker", "list", "--dsn", dsn, "--json").jsonLines() {
 					if w["queue"] == "mail" && w["remote"] == true && w["holding"] == holding && w["done"] == done {
 						id = w["id"].(string)

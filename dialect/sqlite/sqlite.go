@@ -177,7 +177,7 @@ func take(
 	if len(rows) == 0 {
 		return nil
 	}
-	if err := batch.FillPayloads(ctx, s, c, s.Statements.Own["payloads"], rows); err != nil || len(rows) == 0 {
+	if err := batch.FillPayloads(ctx, s, c, s.Statements.Own["payloads"], rows); err != nil {
 		return err
 	}
 	now, holder := rows[0].Now, args["holder"].(string)

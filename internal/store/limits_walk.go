@@ -12,13 +12,13 @@ const maxSpareKeys = 32
 // spareKeys is how many keys a walk reads beyond those that it needs, for those of which it may start no task: twice as
 // many as the walk before could not use, or one less than it had. The limits are locked while the keys are read. No
 // promise depends on it.
-type spareKeys struct{ n atomic.Int32 }
+type spareKeys struct{ n atomic.Int64 }
 
 func (s *spareKeys) count() int { return int(s.n.Load()) }
 
 // unused notes how many keys a walk has read of which it could start no task.
 func (s *spareKeys) unused(n int) {
-	s.n.Store(max(int32(min(2*n, maxSpareKeys)), s.n.Load()-1, 0)) //nolint:gosec // at most maxSpareKeys
+	s.n.Store(max(int64(min(2*n, maxSpareKeys)), s.n.Load()-1, 0))
 }
 
 // vainWalk is a walk over the keys of a queue, through several checkouts of a client, in which none may start a task.

@@ -66,6 +66,17 @@ type caller struct {
 }
 
 // dial connects through a proxy until the test ends.
+// before returns a proxy before a server.
+func before(t *testing.T, e *echo) *Proxy {
+	t.Helper()
+	p, err := New(e.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return p
+}
+
 func dial(t *testing.T, p *Proxy) caller {
 	conn, err := net.Dial("tcp", p.Addr())
 	if err != nil {
@@ -108,15 +119,12 @@ func TestProxyCutsAtItsRule(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			e := newEcho(t)
-			p, err := New(e.Addr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer p.Close()
+			p := before(t, e)
 			c := dial(t, p)
 			p.Set(tt.rule)
 			answered := 0
 			var last string
+			var err error
 			for _, line := range []string{"one\n", "two\n", "COMMIT\n"} {
 				if last, err = c.ask(line); err != nil {
 					break
@@ -142,11 +150,7 @@ func TestProxyCutsAtItsRule(t *testing.T) {
 
 func TestProxyStallsAndCloses(t *testing.T) {
 	e := newEcho(t)
-	p, err := New(e.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
+	p := before(t, e)
 	c := dial(t, p)
 	p.Set(Rule{AtRequest: 2, Stall: true})
 	if _, err := c.ask("one\n"); err != nil {
@@ -181,11 +185,7 @@ func TestProxyStallsAndCloses(t *testing.T) {
 func TestLateCutSparesConnectionsAfterHeal(t *testing.T) {
 	t.Parallel()
 	e := newEcho(t)
-	p, err := New(e.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
+	p := before(t, e)
 	first := dial(t, p)
 	p.Set(Rule{AtRequest: 1, LoseAnswer: true, StayDown: true})
 	if _, err := io.WriteString(first, "one\n"); err != nil {
