@@ -86,8 +86,9 @@ type database struct {
 	admin     *admin.Admin
 	schedules *schedule.Schedules
 	redact    redaction.Redactor
-	overview  shared[overview]
-	hours     shared[map[string]hour] // of the overview
+	counted   shared[counted]
+	listed    shared[listed]
+	hours     shared[map[string]hour] // of all queues
 	series    sharedBy[seriesKey, series]
 	workflows sharedBy[uuid.UUID, workflow.Info] // without results
 }
@@ -124,10 +125,9 @@ func New(cfg Config) (*Console, error) {
 		}
 		c.databases[name] = &database{
 			name: name, client: client, admin: admin.New(client), schedules: schedule.New(client),
-			overview: shared[overview]{keepFor: keepOverview, stale: staleOverview, log: cfg.Logger},
-			hours:    shared[map[string]hour]{keep: hoursFor},
-			series:   sharedBy[seriesKey, series]{keep: seriesFor},
-
+			counted:   shared[counted]{keepFor: keepCounted, patience: countPatience, log: cfg.Logger},
+			hours:     shared[map[string]hour]{keep: hoursFor},
+			series:    sharedBy[seriesKey, series]{keep: seriesFor},
 			workflows: sharedBy[uuid.UUID, workflow.Info]{keep: workflowFor},
 		}
 		c.names = append(c.names, name)

@@ -48,6 +48,7 @@ func serveWith(t *testing.T, cfg console.Config) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
+	c.WaitForCounts()
 	server := httptest.NewServer(c)
 	t.Cleanup(server.Close)
 	browser := &http.Client{

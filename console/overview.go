@@ -38,13 +38,17 @@ func (c *Console) databasesPage(v *visit) error {
 	return nil
 }
 
-// overview is the state of a database, as all visitors share it.
+// overview is the state of a database: what was counted, and what is listed.
 type overview struct {
-	Read      time.Time
+	Counted   time.Time
 	Queues    []queueRow
 	Workers   []admin.WorkerInfo
 	Schedules []schedule.Info
 }
+
+// Old reports whether the tasks were counted so long ago that the page says so: a new count takes some time, and began
+// when the page was asked for.
+func (o overview) Old() bool { return time.Since(o.Counted) > countOld }
 
 // queueRow is a queue of the overview.
 type queueRow struct {
@@ -77,27 +81,9 @@ var states = []dbq.State{
 // oldestFine is how long a due task may wait before the overview shows trouble.
 const oldestFine = 5 * time.Minute
 
-// readOverview reads the overview of a database.
-func (d *database) readOverview(ctx context.Context) (out overview, err error) {
-	ctx = d.listAtOnce(ctx)
-	stats, err := d.stats(ctx)
-	if err != nil {
-		return out, err
-	}
-	infos, err := d.admin.Queues(ctx)
-	if err != nil {
-		return out, err
-	}
-	if out.Workers, err = d.admin.Workers(ctx); err != nil {
-		return out, err
-	}
-	if out.Schedules, err = d.schedules.List(ctx); err != nil {
-		return out, err
-	}
-	hours, err := d.hours.get(ctx, d.readHours)
-	if err != nil {
-		return out, err
-	}
+// overviewOf puts together what was counted and what is listed.
+func overviewOf(c counted, l listed) overview {
+	out := overview{Counted: c.At, Workers: l.Workers, Schedules: l.Schedules}
 	rows := map[string]*queueRow{}
 	row := func(queue string) *queueRow {
 		if rows[queue] == nil {
@@ -105,33 +91,32 @@ func (d *database) readOverview(ctx context.Context) (out overview, err error) {
 		}
 		return rows[queue]
 	}
-	for _, s := range stats {
+	for _, s := range c.Stats {
 		r := row(s.Queue)
 		r.Stats, r.hasStats = s, true
 		for _, state := range s.AtLeast {
 			r.atLeast[state] = true
 		}
 	}
-	for _, i := range infos {
+	for _, i := range l.Queues {
 		row(i.Queue).Info = i
 	}
-	for _, w := range out.Workers {
+	for _, w := range l.Workers {
 		if !w.Dead {
 			r := row(w.Queue)
 			r.Alive, r.Running = r.Alive+1, r.Running+w.Holding
 		}
 	}
 	for _, r := range rows {
-		r.Hour = hours[r.Queue]
+		r.Hour = c.Hours[r.Queue]
 		out.Queues = append(out.Queues, *r)
 	}
 	slices.SortFunc(out.Queues, func(x, y queueRow) int { return cmp.Compare(x.Queue, y.Queue) })
-	out.Read = time.Now().UTC()
-	return out, nil
+	return out
 }
 
-// Prepare reads the overview of each database, so that the first visitor after a start does not wait for it: in a
-// large table that can take some seconds. It returns when all are read, after at most Config.Timeout. A page shows the
+// Prepare reads the overview of each database, so that the first visitor after a start does not wait for it: in a large
+// table that can take some seconds. It returns when all are read, after at most Config.Timeout. A page shows the
 // error of a database that cannot be read.
 func (c *Console) Prepare(ctx context.Context) {
 	var all sync.WaitGroup
@@ -139,7 +124,8 @@ func (c *Console) Prepare(ctx context.Context) {
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 			defer cancel()
-			d.overview.prepare(ctx, d.readOverview)
+			d.listed.prepare(ctx, d.list)
+			d.counted.prepare(ctx, d.count)
 		})
 	}
 	all.Wait()
@@ -147,7 +133,8 @@ func (c *Console) Prepare(ctx context.Context) {
 
 // changed makes the next visitors read again what a change of this visitor may have changed.
 func (d *database) changed() {
-	d.overview.expire()
+	d.counted.expire()
+	d.listed.expire()
 	d.workflows.expireAll()
 }
 
@@ -211,12 +198,19 @@ func (o overview) findings(v *visit) (out []finding) {
 // trouble counts the findings for a user.
 func (o overview) trouble(v *visit) int { return len(o.findings(v)) }
 
-// seenBy returns the part of an overview that a user may see.
-func (o overview) seenBy(v *visit) overview {
-	o.Queues = keep(o.Queues, func(q queueRow) bool { return v.may(auth.Read, q.Queue) })
-	o.Workers = keep(o.Workers, func(w admin.WorkerInfo) bool { return v.may(auth.Read, w.Queue) })
-	o.Schedules = keep(o.Schedules, func(s schedule.Info) bool { return v.may(auth.Read, s.Queue) })
-	return o
+// seenBy returns the part of a list that a user may see.
+func (l listed) seenBy(v *visit) listed {
+	return listed{
+		Queues:    keep(l.Queues, func(q admin.QueueInfo) bool { return v.may(auth.Read, q.Queue) }),
+		Workers:   keep(l.Workers, func(w admin.WorkerInfo) bool { return v.may(auth.Read, w.Queue) }),
+		Schedules: keep(l.Schedules, func(s schedule.Info) bool { return v.may(auth.Read, s.Queue) }),
+	}
+}
+
+// seenBy returns the part of a count that a user may see.
+func (c counted) seenBy(v *visit) counted {
+	c.Stats = keep(c.Stats, func(s admin.QueueStats) bool { return v.may(auth.Read, s.Queue) })
+	return c
 }
 
 // keep returns the elements of a slice that may be kept, in a new slice.
@@ -231,8 +225,23 @@ func keep[T any](all []T, may func(T) bool) (out []T) {
 
 // overview returns the overview that the user may see.
 func (v *visit) overview() (overview, error) {
-	o, err := v.db.overview.get(v.ctx(), v.db.readOverview)
-	return o.seenBy(v), err
+	l, err := v.listed()
+	if err != nil {
+		return overview{}, err
+	}
+	c, err := v.db.counted.get(v.ctx(), v.db.count)
+	return overviewOf(c.seenBy(v), l), err
+}
+
+// lastOverview is overview as it was last read, without reading.
+func (v *visit) lastOverview() overview {
+	return overviewOf(v.db.counted.last().seenBy(v), v.db.listed.last().seenBy(v))
+}
+
+// listed returns what is listed and the user may see.
+func (v *visit) listed() (listed, error) {
+	l, err := v.db.listed.get(v.ctx(), v.db.list)
+	return l.seenBy(v), err
 }
 
 func (c *Console) overviewPage(v *visit) error {

@@ -33,10 +33,6 @@ func (c *Console) poisonPage(v *visit) error {
 	if err := v.need(auth.Read, queue); queue != "" && err != nil {
 		return err
 	}
-	o, err := v.overview()
-	if err != nil {
-		return err
-	}
 	page := struct {
 		Queue      string
 		Queues     []queueRow
@@ -47,6 +43,10 @@ func (c *Console) poisonPage(v *visit) error {
 		Events     []state.Transition
 	}{Queue: queue}
 	if queue == "" {
+		o, err := v.overview()
+		if err != nil {
+			return err
+		}
 		page.Queues = keep(o.Queues, func(q queueRow) bool { return q.Poisoned() > 0 })
 		v.show(http.StatusOK, "poison", "Poisoned tasks", page)
 		return nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
@@ -33,13 +34,15 @@ func (v *visit) showQueue(again refusal) error {
 	page := struct {
 		queueRow
 		refusal
+		Counted  time.Time
+		Old      bool // Counted is long ago
 		Workers  []admin.WorkerInfo
 		Settings admin.QueueSettings
 		Limits   admin.QueueLimits
 		Notes    []finding
 		Series   series
 		Whole    bool
-	}{queueRow: queueRow{Queue: queue}, refusal: again}
+	}{queueRow: queueRow{Queue: queue}, refusal: again, Counted: o.Counted, Old: o.Old()}
 	one := overview{}
 	for _, q := range o.Queues {
 		if q.Queue == queue {

@@ -80,7 +80,7 @@ func (v *visit) show(status int, page, title string, content any) {
 	}
 	if v.db != nil {
 		l.Database, l.Queue = v.db.name, v.named("queue")
-		l.Trouble = v.db.overview.last().trouble(v)
+		l.Trouble = v.lastOverview().trouble(v)
 	}
 	var out bytes.Buffer
 	if err := v.console.pages[page].ExecuteTemplate(&out, "layout.html", l); err != nil {

@@ -11,14 +11,14 @@ import (
 )
 
 func (c *Console) schedulesPage(v *visit) error {
-	o, err := v.overview()
+	l, err := v.listed()
 	if err != nil {
 		return err
 	}
 	v.show(http.StatusOK, "schedules", "Schedules", struct {
 		Schedules []schedule.Info
 		New       bool // the user may create one
-	}{o.Schedules, v.needSomewhere(auth.Configure) == nil})
+	}{l.Schedules, v.needSomewhere(auth.Configure) == nil})
 	return nil
 }
 

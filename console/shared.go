@@ -26,12 +26,15 @@ type shared[T any] struct {
 	keep    time.Duration         // at least; the default is sharedFor
 	keepFor func(T) time.Duration // at least, too, if it is not nil
 	most    time.Duration         // at most, if it is not 0, however long a reading takes
-	stale   time.Duration         // after that, for so long, visitors get the old result while it is read again
-	log     *slog.Logger          // of panics that no visitor's page shows; the default is slog.Default
+	// patience is how long a visitor waits for a reading if there is an older result, which he gets after that. With 0
+	// he waits until it ends.
+	patience time.Duration
+	log      *slog.Logger // of panics that no visitor's page shows; the default is slog.Default
 
 	mu     sync.Mutex
 	newest *reading[T] // under way or ended; nil at first and after expire
 	value  T           // of the last reading without an error
+	good   bool        // there is a value, and no reading has failed since
 }
 
 // reading is one reading of a shared result. Its fields are final when done is closed.
@@ -39,8 +42,7 @@ type reading[T any] struct {
 	done  chan struct{}
 	value T
 	err   error
-	until time.Time   // when it is too old to be shown
-	last  *reading[T] // what visitors get meanwhile, if it is not too old; nil when this one has ended
+	until time.Time // when it is too old to be shown
 }
 
 // get returns the result of read, or the one that another visitor reads or has just read. A visitor that leaves does
@@ -50,27 +52,28 @@ func (s *shared[T]) get(ctx context.Context, read func(context.Context) (T, erro
 	r := s.newest
 	mine := r == nil || r.old()
 	if mine {
-		last := r
 		r = &reading[T]{done: make(chan struct{})}
-		if last != nil && last.err == nil {
-			r.last = last
-		}
 		s.newest = r
 	}
-	last := r.last
+	older, patient := s.value, s.patience == 0 || !s.good
 	s.mu.Unlock()
-	if last != nil && time.Now().Before(last.until.Add(s.stale)) {
-		if mine {
-			go s.readAlone(ctx, r, read)
-		}
-		return last.value, nil
+	var tired <-chan time.Time
+	if !patient {
+		timer := time.NewTimer(s.patience)
+		defer timer.Stop()
+		tired = timer.C
 	}
-	if mine {
+	switch {
+	case mine && patient:
 		s.read(ctx, r, read)
+	case mine:
+		go s.readAlone(ctx, r, read)
 	}
 	select {
 	case <-r.done:
 		return r.value, r.err
+	case <-tired:
+		return older, nil
 	case <-ctx.Done():
 		var none T
 		return none, ctx.Err()
@@ -122,18 +125,15 @@ func (s *shared[T]) read(visit context.Context, r *reading[T], read func(context
 		}
 		r.until = now.Add(keep)
 		s.mu.Lock()
-		r.last = nil
-		s.mu.Unlock()
+		defer s.mu.Unlock()
+		if s.newest == r {
+			if s.good = r.err == nil; s.good {
+				s.value = r.value
+			}
+		}
 		close(r.done)
 	}()
-	if r.value, r.err = read(ctx); r.err != nil {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.newest == r {
-		s.value = r.value
-	}
+	r.value, r.err = read(ctx)
 }
 
 // old reports whether a reading has ended and is no longer shown.

@@ -59,42 +59,47 @@ func TestOldResultIsShownWhileItIsReadAgain(t *testing.T) {
 	timed(t, oldResultIsShownWhileItIsReadAgain)
 }
 
-// oldResultIsShownWhileItIsReadAgain reads again behind visitors that get the old result: one that is not much too old.
+// oldResultIsShownWhileItIsReadAgain has visitors that wait for a reading, but no longer than their patience.
 func oldResultIsShownWhileItIsReadAgain(t *testing.T) {
 	var log strings.Builder
-	s := shared[int]{stale: time.Minute, log: slog.New(slog.NewTextHandler(&log, nil))}
-	release := make(chan struct{})
-	results := func(next int) func(context.Context) (int, error) {
+	s := shared[int]{patience: time.Second, log: slog.New(slog.NewTextHandler(&log, nil))}
+	results := func(next int, takes time.Duration) func(context.Context) (int, error) {
 		return func(context.Context) (int, error) {
-			if next == 2 {
-				<-release
-			}
+			time.Sleep(takes)
 			return next, nil
 		}
 	}
-	visit := func(next, want int) {
+	visit := func(next int, takes time.Duration, want int, waits time.Duration) {
 		t.Helper()
-		if got, err := s.get(t.Context(), results(next)); got != want || err != nil {
-			t.Errorf("a visitor gets %d, %v, want %d", got, err, want)
+		begin := time.Now()
+		got, err := s.get(t.Context(), results(next, takes))
+		if waited := time.Since(begin); got != want || err != nil || waited != waits {
+			t.Errorf("a visitor gets %d, %v after %v, want %d after %v", got, err, waited, want, waits)
 		}
 	}
-	visit(1, 1)
-	time.Sleep(sharedFor + time.Second)
-	visit(2, 1)
-	visit(9, 1) // which is not read: another reading is under way
-	close(release)
-	synctest.Wait()
-	visit(9, 2)
-	time.Sleep(sharedFor + time.Minute + time.Second)
-	visit(3, 3) // too old to be shown
+	visit(1, 3*time.Second, 1, 3*time.Second) // there is no older result
+	time.Sleep(sharedLoad * 4 * time.Second)
+	visit(2, 5*time.Second/2, 1, time.Second)
+	visit(9, 0, 1, time.Second) // its own is not read: another reading is under way
+	visit(9, 0, 2, time.Second/2)
 	s.expire()
-	visit(4, 4) // something was changed
-	time.Sleep(sharedFor + time.Second)
+	visit(3, time.Second/2, 3, time.Second/2) // something was changed
+	s.expire()
+	visit(4, 2*time.Second, 3, time.Second)
+	s.expire()
+	visit(5, 9*time.Second/2, 3, time.Second) // 4 is of the time before the change, whenever it comes
+	time.Sleep(2 * time.Second)
+	visit(9, 0, 3, time.Second)
+	time.Sleep(time.Second)
+	visit(9, 0, 5, 0)
+	time.Sleep(24 * time.Hour)
+	visit(6, 3*time.Second, 5, time.Second)
+	time.Sleep(24 * time.Hour)
 	if log.Len() > 0 {
 		t.Errorf("the log has %q before a panic", log.String())
 	}
-	if got, err := s.get(t.Context(), planted); got != 4 || err != nil {
-		t.Errorf("the visitor whose reading panics gets %d, %v, want the old 4", got, err)
+	if _, err := s.get(t.Context(), planted); !errors.Is(err, errReadingPanicked) {
+		t.Errorf("the visitor whose reading panics gets %v, want the panic as an error", err)
 	}
 	synctest.Wait()
 	for _, part := range []string{"level=ERROR", `"console: a reading panicked"`, "cause=planted", "console.planted("} {
@@ -102,9 +107,8 @@ func oldResultIsShownWhileItIsReadAgain(t *testing.T) {
 			t.Errorf("the log lacks %s, or has it twice: %s", part, log.String())
 		}
 	}
-	if _, err := s.get(t.Context(), results(5)); !errors.Is(err, errReadingPanicked) {
-		t.Errorf("the next one gets %v, want the panic as an error", err)
-	}
+	time.Sleep(sharedFor)
+	visit(7, 3*time.Second, 7, 3*time.Second) // after a failure nothing older is shown
 }
 
 // planted is a reading that panics.

@@ -154,7 +154,7 @@ func (c *Console) tasksPage(v *visit) error {
 		return err
 	}
 	page.refusal = again
-	page.Queues = v.db.overview.last().seenBy(v).Queues
+	page.Queues = v.lastOverview().Queues
 	v.show(again.status(), "tasks", "Tasks", page)
 	return nil
 }

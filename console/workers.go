@@ -10,14 +10,14 @@ import (
 )
 
 func (c *Console) workersPage(v *visit) error {
-	o, err := v.overview()
+	l, err := v.listed()
 	if err != nil {
 		return err
 	}
 	v.show(http.StatusOK, "workers", "Workers", struct {
-		overview
+		Workers  []admin.WorkerInfo
 		Commands []dbq.Command
-	}{o, commands})
+	}{l.Workers, commands})
 	return nil
 }
 
