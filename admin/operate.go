@@ -157,7 +157,7 @@ func (a *Admin) OperateMany(
 }
 
 // CountMovable counts the tasks that OperateMany would try to change, up to f.Limit, at a cost that does not grow with
-// the table: it looks at up to f.Limit tasks of a queue in each state or, if no index leads to these, at up to 20,000
+// the table: it looks at up to f.Limit tasks of a queue in each state or, if no index leads to these, at up to 10,000
 // tasks by their ids. more reports that there may be more. A Limit of zero means dbq.MaxBulk.
 func (a *Admin) CountMovable(ctx context.Context, event state.Event, f Filter) (n int, more bool, err error) {
 	f.Limit = cmp.Or(f.Limit, dbq.MaxBulk)

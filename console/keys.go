@@ -16,7 +16,7 @@ import (
 
 // Bounds of the page of a queue's keys.
 const (
-	keysRead  = 2_000 // tasks of each state, the first ones of its index
+	keysRead  = 1_000 // tasks of each state, the first ones of its index
 	keysShown = 100
 )
 

@@ -129,7 +129,7 @@ func TestListOfFewMatchesIsBoundedAndGoesOn(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, ann)
 	rare := s.enqueue("mail", dbq.NewTask{Kind: "rare"})
-	for range 21 {
+	for range 11 {
 		if _, err := s.client.Queue("mail").EnqueueMany(t.Context(), make([]dbq.NewTask, 1000)); err != nil {
 			t.Fatal(err)
 		}
@@ -159,7 +159,7 @@ func TestSearchForATextGoesOnBehindTasksOfOtherQueues(t *testing.T) {
 	if err := s.client.Queue("rare").Settle(t.Context(), leased[0].Lease, dbq.Completed(nil)); err != nil {
 		t.Fatal(err)
 	}
-	for range 21 {
+	for range 11 {
 		if _, err := s.client.Queue("mail").EnqueueMany(t.Context(), make([]dbq.NewTask, 1000)); err != nil {
 			t.Fatal(err)
 		}

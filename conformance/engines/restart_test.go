@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 	"github.com/dbq-go/dbq/worker"
 )
 
-// TestRestart has workers drain a queue while their server is restarted, as often as there are commands:
+// TestRestart has workers drain a queue, and one with limits by key, while their server is restarted, as often as there are commands:
 //
 //	DBQ_TEST_RESTART_DSN=postgres://...
 //	DBQ_TEST_RESTART='ci/engines/native.sh restart postgres15; ci/engines/native.sh kill postgres15 && ...'
@@ -38,10 +39,14 @@ func TestRestart(t *testing.T) {
 			t.Errorf("cleaning up: %v", err)
 		}
 	})
-	q := c.Queue("q")
+	queues := []*dbq.Queue{c.Queue("plain"), c.Queue("limited")}
+	limit := func(l *admin.QueueLimits) { l.KeyLeased = 1 }
+	if err := admin.New(c).ConfigureLimits(t.Context(), "limited", limit); err != nil {
+		t.Fatal(err)
+	}
 	var mu sync.Mutex
 	leases := map[string]int{} // each is handed to one handler; a lease that lapsed has another one of the same attempt
-	w := worker.Worker{Queue: q, Concurrency: 8, Batch: 20, Lease: 5 * time.Second, Logger: slog.New(slog.DiscardHandler),
+	w := worker.Worker{Concurrency: 8, Batch: 20, Lease: 5 * time.Second, Logger: slog.New(slog.DiscardHandler),
 		UntilEmpty: false,
 		Backoff:    func(int) time.Duration { return time.Millisecond },
 		Handler: worker.Func(func(_ context.Context, task dbq.Task) error {
@@ -51,13 +56,16 @@ func TestRestart(t *testing.T) {
 			return nil
 		})}
 	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- w.Run(ctx) }()
-
+	done := make(chan error, len(queues))
 	producing, produced := context.WithCancel(t.Context())
-	var producer sync.WaitGroup
-	acknowledged := 0
-	producer.Go(func() { acknowledged = produceUntil(t.Context(), producing, q) })
+	var producers sync.WaitGroup
+	var acknowledged atomic.Int64
+	for _, q := range queues {
+		of := w
+		of.Queue = q
+		go func() { done <- of.Run(ctx) }()
+		producers.Go(func() { acknowledged.Add(produceUntil(t.Context(), producing, q)) })
+	}
 	for command := range strings.SplitSeq(commands, ";") {
 		time.Sleep(time.Second)
 		cmd := exec.CommandContext(t.Context(), "sh", "-c", command)
@@ -68,28 +76,30 @@ func TestRestart(t *testing.T) {
 	}
 	time.Sleep(time.Second)
 	produced()
-	producer.Wait()
-	completed := completedOf(t.Context(), c, int64(acknowledged))
+	producers.Wait()
+	completed := completedOf(t.Context(), c, acknowledged.Load())
 	stop()
-	if err := <-done; err != nil {
-		t.Errorf("the worker ended with %v", err)
+	for range queues {
+		if err := <-done; err != nil {
+			t.Errorf("a worker ended with %v", err)
+		}
 	}
-	if completed != int64(acknowledged) || acknowledged == 0 {
-		t.Errorf("%d tasks were acknowledged, %d completed", acknowledged, completed)
+	if want := acknowledged.Load(); completed != want || want == 0 {
+		t.Errorf("%d tasks were acknowledged, %d completed", want, completed)
 	}
 	for which, n := range leases {
 		if n != 1 {
 			t.Errorf("%s was handed out %d times", which, n)
 		}
 	}
-	t.Logf("%d tasks, %d leases", acknowledged, len(leases))
+	t.Logf("%d tasks, %d leases", acknowledged.Load(), len(leases))
 }
 
 // produceUntil enqueues one task after the other until the context producing ends, and returns how many were
 // acknowledged. It repeats an enqueue that may not have happened, with the same id.
-func produceUntil(ctx, producing context.Context, q *dbq.Queue) (acknowledged int) {
+func produceUntil(ctx, producing context.Context, q *dbq.Queue) (acknowledged int64) {
 	for producing.Err() == nil {
-		nt := dbq.NewTask{ID: dbq.NewID(), MaxAttempts: 1000}
+		nt := dbq.NewTask{ID: dbq.NewID(), MaxAttempts: 1000, Key: fmt.Sprint(acknowledged % 100)}
 		for {
 			out, err := q.EnqueueMany(ctx, []dbq.NewTask{nt})
 			if err == nil && len(out) == 1 { // a duplicate is this very task, of a try that did happen
@@ -109,8 +119,11 @@ func produceUntil(ctx, producing context.Context, q *dbq.Queue) (acknowledged in
 // completedOf waits until want tasks are completed, for a minute at most, and returns how many are.
 func completedOf(ctx context.Context, c *dbq.Client, want int64) (completed int64) {
 	for end := time.Now().Add(time.Minute); completed < want && time.Now().Before(end); {
-		if stats, err := admin.New(c).Stats(ctx); err == nil && len(stats) == 1 {
-			completed = stats[0].Count[dbq.StateCompleted]
+		if stats, err := admin.New(c).Stats(ctx); err == nil {
+			completed = 0
+			for _, s := range stats {
+				completed += s.Count[dbq.StateCompleted]
+			}
 		}
 		time.Sleep(50 * time.Millisecond)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/google/uuid"
@@ -23,6 +24,7 @@ type nativeConn struct {
 	later []later // to be sent with the next statement
 	// commitNext is whether the next statement is sent with COMMIT, and committing whether one was.
 	commitNext, committing bool
+	after                  *later // to be sent behind COMMIT
 }
 
 // later is a statement of Later, or of ReadLater.
@@ -85,6 +87,18 @@ func (c *nativeConn) CommitWithNext() bool {
 // Committing reports whether a statement was sent with COMMIT.
 func (c *nativeConn) Committing() bool { return c.committing }
 
+// afterCommit keeps a statement that is to follow COMMIT in the same round trip.
+type afterCommit struct{ *nativeConn }
+
+// Exec keeps the statement. Its number of rows is not known.
+func (c afterCommit) Exec(_ context.Context, query string, args ...any) (int64, error) {
+	c.after = &later{query: query, args: args}
+	return 0, nil
+}
+
+// errNotDurable means that a transaction was committed, but a crash of the server could still undo it.
+var errNotDurable = errors.New("postgres: waiting for the disk after COMMIT")
+
 // errEnded is a bug of the caller: the statement would not be in the transaction.
 var errEnded = errors.New("postgres: a statement after the last one of its transaction")
 
@@ -113,13 +127,20 @@ func (c *nativeConn) pipelined(
 	batch.Queue(query, args...)
 	if c.commitNext {
 		batch.Queue("COMMIT")
+		if c.after != nil {
+			batch.Queue(c.after.query, c.after.args...)
+		}
 		c.committing = true
 	}
 	c.later = nil
 	results := conn.SendBatch(ctx, &batch)
+	committed := false
 	defer func() {
-		if closed := results.Close(); err == nil {
+		if closed := results.Close(); err == nil { // the transaction of the statement behind COMMIT ends here
 			err = closed
+		}
+		if err != nil && committed {
+			err = fmt.Errorf("%w: %w", errNotDurable, err)
 		}
 	}()
 	for _, l := range before {
@@ -139,7 +160,11 @@ func (c *nativeConn) pipelined(
 		}
 		*l.touched = tag.RowsAffected()
 	}
-	if err = read(results); err == nil && c.committing {
+	if err = read(results); err != nil || !c.committing {
+		return err
+	}
+	if _, err = results.Exec(); err == nil && c.after != nil {
+		committed = true
 		_, err = results.Exec()
 	}
 	return err

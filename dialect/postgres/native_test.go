@@ -3,8 +3,10 @@ package postgres
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/internal/sqlrun"
@@ -151,6 +153,68 @@ func TestCommitWithNext(t *testing.T) {
 			if found != test.committed {
 				t.Errorf("%s: committed is %v, want %v", name, found, test.committed)
 			}
+		}
+	})
+}
+
+// TestCallWaitsForWhatFollowsCommit: what a statement changes that is sent with COMMIT can be seen while another one
+// behind COMMIT waits for a lock, and the call returns when that has ended. If it fails, what has happened is unknown.
+func TestCallWaitsForWhatFollowsCommit(t *testing.T) {
+	onEachServer(t, func(t *testing.T, dsn string) {
+		s := migrated(t, dsn)
+		record := func(name string) dialect.Args {
+			return dialect.Args{"namespace": "after", "name": name, "value": "", "ttl": (*int64)(nil)}
+		}
+		runThen := func(text, name, after string) error {
+			return s.Tx(t.Context(), func(ctx context.Context, c dialect.Conn) error {
+				n := c.(*nativeConn)
+				n.CommitWithNext()
+				if _, err := s.Exec(ctx, afterCommit{n}, after, record("held")); err != nil {
+					return err
+				}
+				_, err := s.Exec(ctx, c, text, record(name))
+				return err
+			})
+		}
+		there := func(name string) (yes bool) {
+			must(t, s.Do(t.Context(), func(ctx context.Context, c dialect.Conn) error {
+				rows, err := sqlrun.QueryAs[sqlrun.KVRow](ctx, s, c, s.Texts.ListKV,
+					dialect.Args{"namespace": "after", "limit": 100})
+				yes = slices.ContainsFunc(rows, func(r sqlrun.KVRow) bool { return r.Name == name })
+				return err
+			}))
+			return yes
+		}
+		must(t, s.Do(t.Context(), func(ctx context.Context, c dialect.Conn) error {
+			_, err := s.Exec(ctx, c, s.Texts.AddKV, record("held"))
+			return err
+		}))
+		done := make(chan error, 1)
+		must(t, s.Tx(t.Context(), func(ctx context.Context, c dialect.Conn) error {
+			if _, err := s.Exec(ctx, c, s.Texts.LockKV, record("held")); err != nil {
+				return err
+			}
+			go func() { done <- runThen(s.Texts.AddKV, "early", s.Texts.LockKV) }()
+			for end := time.Now().Add(30 * time.Second); !there("early"); time.Sleep(time.Millisecond) {
+				if time.Now().After(end) {
+					return errors.New("the change cannot be seen")
+				}
+			}
+			select {
+			case err := <-done:
+				t.Errorf("the call has returned before the statement behind COMMIT: %v", err)
+			case <-time.After(50 * time.Millisecond):
+			}
+			return nil
+		}))
+		must(t, <-done)
+		err := runThen(s.Texts.AddKV, "failed", "SELECT 1 / 0")
+		if class := s.Class(err); err == nil || class != dialect.Ambiguous || !there("failed") {
+			t.Errorf("a failure behind COMMIT is %v of class %v, and the change is there: %v", err, class, there("failed"))
+		}
+		err = runThen("SELECT 1 / 0", "none", "SELECT 1")
+		if class := s.Class(err); err == nil || class == dialect.Ambiguous {
+			t.Errorf("a failure before COMMIT is %v of class %v", err, class)
 		}
 	})
 }

@@ -35,6 +35,9 @@ const maxPayload = 100 << 20
 // leastVersion is the oldest accepted version, and testedFrom the oldest one on which the suite has been run.
 const leastVersion, testedFrom = 130_000, 150_000
 
+// product is the name of the server itself, and not of another one with the same protocol.
+const product = "PostgreSQL"
+
 // Probe asks the server for its product, version and settings. A server that is too old, read-only or not in UTF-8 is
 // refused.
 func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
@@ -65,7 +68,7 @@ func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
 			"target_session_attrs=read-write", dialect.ErrServer)
 	}
 	s := dialect.Server{
-		Product: "PostgreSQL", Version: strings.Fields(version + " ? ?")[1],
+		Product: product, Version: strings.Fields(version + " ? ?")[1],
 		MaxPayload: maxPayload, Precision: time.Microsecond,
 		Strategies: []dialect.Strategy{dialect.SkipLocked, dialect.Advisory, dialect.CAS},
 		ExplicitTx: isolation != "read committed",

@@ -2190,6 +2190,25 @@ SELECT t.queue, count(*) AS tasks
 -- of the queue waiting, as long as its connection stays open.
 SET LOCAL idle_in_transaction_session_timeout = 10000;
 
+-- ==== commit early ====
+-- Makes the COMMIT of a checkout free the limits before it is on the disk; Durable follows.
+-- Runs with the last statement of a checkout of a queue with limits per key. COMMIT then does not wait for the disk, so
+-- that the limits are locked for less time. Durable follows before the tasks are handed out.
+SET LOCAL synchronous_commit = off;
+
+-- ==== Durable ====
+-- Waits until the tasks that a checkout has leased would survive a crash of the server.
+-- Runs after a COMMIT that did not wait for the disk, in a transaction of its own. A lock of a row is in the log, after
+-- that COMMIT, so the end of this transaction waits until both are on the disk, and on the standbys that the session
+-- waits for. If the row was changed since, the commit of that change has waited. Index: the primary key.
+-- At most 5000 rows.
+SELECT t.id
+  FROM dbq_task t
+ WHERE t.id = ANY (CAST((SELECT CAST(:id AS uuid[])) AS uuid[]))
+   AND t.holder = CAST(:holder AS text)
+ LIMIT 1
+   FOR UPDATE;
+
 -- ==== LockKV ====
 -- Locks the limits of a queue for a checkout, until its transaction ends. Index: the primary key of kv.
 UPDATE dbq_kv

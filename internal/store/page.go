@@ -14,7 +14,7 @@ import (
 // part, which is enough for a filter that many tasks match, and if that does not fill it at a second one.
 const (
 	pageFirst, pageRows = 200, 2_000 // of the tasks of a queue in a state, of the archive and of the audit
-	windowFirst, window = 500, 20_000
+	windowFirst, window = 500, 10_000
 )
 
 // Page is a part of a list.

@@ -3,6 +3,22 @@
 -- of the queue waiting, as long as its connection stays open.
 SET LOCAL idle_in_transaction_session_timeout = 10000;
 
+-- Text commit early
+-- Runs with the last statement of a checkout of a queue with limits per key. COMMIT then does not wait for the disk, so
+-- that the limits are locked for less time. Durable follows before the tasks are handed out.
+SET LOCAL synchronous_commit = off;
+
+-- Durable
+-- Runs after a COMMIT that did not wait for the disk, in a transaction of its own. A lock of a row is in the log, after
+-- that COMMIT, so the end of this transaction waits until both are on the disk, and on the standbys that the session
+-- waits for. If the row was changed since, the commit of that change has waited. Index: the primary key.
+SELECT t.id
+  FROM {task} t
+ WHERE t.id = ANY (CAST((SELECT CAST(:id AS uuid[])) AS uuid[]))
+   AND t.holder = CAST(:holder AS text)
+ LIMIT 1
+   FOR UPDATE;
+
 -- DueKeys
 -- Runs in a checkout of a queue with limits per key, while many tasks are due. Index: task_key, one entry for each
 -- key: the first after all entries of the key before.
