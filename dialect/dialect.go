@@ -152,8 +152,8 @@ type CheckoutRequest struct {
 	Expired      bool          // also search for expired leases
 	StartsAtOnce bool          // the caller starts each task immediately; see KnownStarted
 	Only         Search        // "" is both searches
-	// Given are the due tasks to lease: their ids, fences and sizes of payloads. It comes with OnlyDue. Nil means that
-	// the checkout searches.
+	// Given are the due tasks to lease, as statements of this transaction returned them: their ids, fences and sizes of
+	// payloads. It comes with OnlyDue. Nil means that the checkout searches.
 	Given []Row
 	// Last allows a dialect to commit with the statement that leases Given, see Pipeline.CommitWithNext: the caller has
 	// nothing to add to its transaction.

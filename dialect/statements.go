@@ -206,12 +206,13 @@ type Statements struct {
 	// without a due time, and is not cancelled. It must cost what it returns.
 	HeadsOfKeys Batch `columns:"task_key" args:"queue block" empty:"default"`
 	// DueKeys returns the same of the next :limit keys after :after that have tasks of :queue with a due time: of each
-	// key the task that is due first, even if its time has not come, and the database's clock as now.
+	// key the task that is due first, even if its time has not come, and the database's clock as now. It may return more
+	// columns, which a Checkout finds in its Given.
 	DueKeys string `args:"queue after limit" empty:"default"`
 	// DueKeysNext is DueKeys for the keys after after_key of the JSON object in the record of the limits of :queue. It is
 	// for dialects whose connections are Pipelines: it runs in the round trip that locks and reads the record.
 	DueKeysNext string `args:"queue limit" empty:"allowed"`
-	// Durable waits until the tasks :id, which a checkout has leased under :holder, would survive a crash of the server. It
+	// Durable waits until a crash of the server could not undo the leases of :id, which a checkout has under :holder. It
 	// is for a dialect whose Checkout commits without waiting for that, and waits before it returns. A search for the
 	// tasks of a checkout whose answer was lost runs it before it returns them.
 	Durable Batch `columns:"id" args:"holder" empty:"allowed"`

@@ -17,7 +17,8 @@ import (
 	"github.com/dbq-go/dbq/worker"
 )
 
-// TestRestart has workers drain a queue, and one with limits by key, while their server is restarted, as often as there are commands:
+// TestRestart has workers drain a queue, and one with limits by key, while their server is restarted, as often as there
+// are commands:
 //
 //	DBQ_TEST_RESTART_DSN=postgres://...
 //	DBQ_TEST_RESTART='ci/engines/native.sh restart postgres15; ci/engines/native.sh kill postgres15 && ...'

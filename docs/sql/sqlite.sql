@@ -781,8 +781,8 @@ SELECT id, fence, length(payload) AS payload_size, holder AS was_holder, updated
 
 -- ==== given ====
 -- Finds the due tasks that a checkout of a queue with limits per key has chosen.
--- Runs in a queue with limits per key, for the tasks that were chosen. Index: task_id. The rows are returned as "take
--- given" will leave them. coalesce keeps SQLite from reading all of task_ready.
+-- Runs in a queue with limits per key, for the chosen tasks that DueKeys has not read. Index: task_id. The rows are
+-- returned as "take given" will leave them. coalesce keeps SQLite from reading all of task_ready.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id, :fence)
 SELECT t.id, t.reference, t.kind, t.task_key, t.priority, t.attempt + 1 AS attempt, t.max_attempts, t.lapses,
@@ -1791,7 +1791,8 @@ SELECT * FROM (
 -- ==== DueKeys ====
 -- Finds the next keys that have tasks with a due time, and of each key the task that is due first.
 -- Runs in a checkout of a queue with limits per key, while many tasks are due. Index: task_key, one entry for each
--- key: the first after all entries of the key before. It gives the row id, by which the row is read.
+-- key: the first after all entries of the key before. It gives the row id, by which the row is read: whole, but for a
+-- large payload, so that the checkout need not read the tasks that it chooses from these again.
 WITH RECURSIVE k (place, n) AS (
   SELECT (SELECT t.rowid
             FROM dbq_task AS t
@@ -1812,7 +1813,9 @@ WITH RECURSIVE k (place, n) AS (
    CROSS JOIN dbq_task AS p
    WHERE p.rowid = k.place
      AND k.n < :limit)
-SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, length(t.payload) AS payload_size, {now} AS now
+SELECT t.id, t.reference, t.kind, t.task_key, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.created,
+       t.headers, CASE WHEN length(t.payload) <= 1000 THEN t.payload END AS payload, length(t.payload) AS payload_size,
+       t.result, length(t.result) AS result_size, t.progress, t.due AS was_due, {now} AS now
   FROM k
  CROSS JOIN dbq_task AS t
  WHERE t.rowid = k.place;

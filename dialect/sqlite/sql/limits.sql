@@ -1,6 +1,7 @@
 -- DueKeys
 -- Runs in a checkout of a queue with limits per key, while many tasks are due. Index: task_key, one entry for each
--- key: the first after all entries of the key before. It gives the row id, by which the row is read.
+-- key: the first after all entries of the key before. It gives the row id, by which the row is read: whole, but for a
+-- large payload, so that the checkout need not read the tasks that it chooses from these again.
 WITH RECURSIVE k (place, n) AS (
   SELECT (SELECT t.rowid
             FROM {task} AS t
@@ -21,7 +22,9 @@ WITH RECURSIVE k (place, n) AS (
    CROSS JOIN {task} AS p
    WHERE p.rowid = k.place
      AND k.n < :limit)
-SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, length(t.payload) AS payload_size, {now} AS now
+SELECT t.id, t.reference, t.kind, t.task_key, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.created,
+       t.headers, CASE WHEN length(t.payload) <= 1000 THEN t.payload END AS payload, length(t.payload) AS payload_size,
+       t.result, length(t.result) AS result_size, t.progress, t.due AS was_due, {now} AS now
   FROM k
  CROSS JOIN {task} AS t
  WHERE t.rowid = k.place;
