@@ -56,6 +56,9 @@ func limitCases() []Case {
 		Case{Name: "NeverOverTheLimitOfAKey", run: limitKey,
 			Law: "No key ever has more leased tasks than the limit per key, though many clients check out at once and tasks " +
 				"fail, are released and are abandoned; and each task is done in the end."},
+		Case{Name: "WholeTasks", SharedTables: true, run: limitWhole,
+			Law: "A checkout within limits per key returns each task as the table has it, with a payload of any size, from a " +
+				"short and a long backlog, and again after a failure."},
 		Case{Name: "KeysInTurn", SharedTables: true, run: limitTurns,
 			Law: "Keys are served in turn: the few tasks of a key do not wait for the many of another that came before."},
 		Case{Name: "HotKeyDelaysNoOtherKey", SharedTables: true, run: limitHot,

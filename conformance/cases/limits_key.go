@@ -1,13 +1,16 @@
 package cases
 
 import (
+	"bytes"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/google/uuid"
 )
 
 func keyRoundTrip(t *test) {
@@ -37,6 +40,51 @@ func keyRoundTrip(t *test) {
 		t.wantErr(name, err, dbq.ErrKey)
 		_, err = admin.New(c).List(t.ctx, admin.Filter{Key: key})
 		t.wantErr(name, err, dbq.ErrKey)
+	}
+}
+
+func limitWhole(t *test) {
+	const keys, batch = 60, 100
+	for _, many := range []int{100, 700} { // which a checkout reads at once, or not
+		c, q := t.limited(admin.QueueLimits{KeyLeased: 2})
+		payloads := map[uuid.UUID][]byte{}
+		sizes := []int{0, 1, 999, 1000, 1001, 5000}
+		var ts []dbq.NewTask
+		for i := range many {
+			nt := dbq.NewTask{ID: dbq.NewID(), Key: fmt.Sprint("k", i%keys), Kind: "whole", Priority: i % 3, MaxAttempts: 3,
+				Reference: fmt.Sprint("r", i), Headers: map[string]string{"n": fmt.Sprint(i)}}
+			if n := i % (len(sizes) + 1); n < len(sizes) {
+				nt.Payload = bytes.Repeat([]byte{'p'}, sizes[n])
+			}
+			ts, payloads[nt.ID] = append(ts, nt), nt.Payload
+		}
+		_, err := q.EnqueueMany(t.ctx, ts)
+		t.must(err)
+		seen := map[int]int{} // tasks by attempts
+		for range 4 {
+			got := t.checkout(q, batch, long)
+			var ss []dbq.Settlement
+			for _, task := range got {
+				seen[task.Attempt]++
+				end := dbq.RetryIn(0, errBoom)
+				if task.Attempt == 2 {
+					end = dbq.Completed(nil)
+				}
+				ss = append(ss, settlement(task.Lease, end))
+				if want := payloads[task.ID]; !bytes.Equal(task.Payload, want) || (task.Payload == nil) != (want == nil) {
+					t.Errorf("task %s has a payload of %d bytes (nil: %v), want %d (nil: %v)", task.ID, len(task.Payload),
+						task.Payload == nil, len(want), want == nil)
+				}
+				task.Lease, task.Waited = dbq.Lease{}, 0
+				if stored := t.get(c, task.ID); !reflect.DeepEqual(task, stored) {
+					t.Errorf("the checkout returned %+v, and the table has %+v", task, stored)
+				}
+			}
+			t.settleAll(q, ss)
+		}
+		if seen[1] == 0 || many == 100 && seen[2] == 0 {
+			t.Errorf("of %d tasks, these were checked out, by attempt: %v", many, seen)
+		}
 	}
 }
 
