@@ -51,7 +51,7 @@ func (f figure) unit() string {
 	case emptyCheckouts, conflicts:
 		return "a run"
 	case pickupP50, pickupP95, pickupP99, loadedP50, loadedP95, loadedP99, calledP50, calledP95, calledP99,
-		scheduleRest, scheduleDelay, consoleCold, consoleWarm, consoleSample:
+		scheduleRest, scheduleDelay, consoleCold, consoleWarm, consoleSample, consoleStart:
 		return "ms"
 	}
 	return "tasks/s"

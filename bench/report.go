@@ -97,7 +97,7 @@ func figures() []figure {
 		all = append(all, costFigure(n))
 	}
 	return append(all, grownDrain, heldDrain, scheduleRest, scheduleFires, sharedFires, scheduleDelay, limitedDrain,
-		httpEnqueue1, httpDrain1, httpEnqueue100, httpDrain100, consoleCold, consoleWarm, consoleSample)
+		httpEnqueue1, httpDrain1, httpEnqueue100, httpDrain100, consoleCold, consoleWarm, consoleSample, consoleStart)
 }
 
 // results returns the results by group, figure and contender.
