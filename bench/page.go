@@ -106,8 +106,8 @@ ratio to the same calls of the library.`,
 	partConsole: `100 queues have the tasks: one has half of them, and one a tenth, a fifth of which are in PROCESSING,
 in ERROR or in POISON; of the others, 98 % are COMPLETED. The archive has a tenth as many tasks, and the audit a
 hundredth as many entries. Each page is requested from the console's handler by a user who is signed in with a token: by
-a console that has counted the tasks of all queues, as dbq serve does when it starts, but has not shown the page yet, and
-again by the same one. The sample of the statistics is what one elected client does once a minute.`,
+a console that has counted the tasks of all queues, as dbq serve does when it starts, but has not shown the page yet,
+and again by the same one. The sample of the statistics is what one elected client does once a minute.`,
 }
 
 func (p part) page(b *strings.Builder, plots string) error {
