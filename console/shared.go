@@ -43,18 +43,15 @@ type reading[T any] struct {
 	value T
 	err   error
 	until time.Time // when it is too old to be shown
+
+	expired bool // there was a change while it was under way; the lock of shared guards it
 }
 
 // get returns the result of read, or the one that another visitor reads or has just read. A visitor that leaves does
-// not interrupt a reading that others wait for.
+// not interrupt a reading that others wait for. After expire he waits for the reading under way, and then for the next:
+// there is one at a time.
 func (s *shared[T]) get(ctx context.Context, read func(context.Context) (T, error)) (T, error) {
 	s.mu.Lock()
-	r := s.newest
-	mine := r == nil || r.old()
-	if mine {
-		r = &reading[T]{done: make(chan struct{})}
-		s.newest = r
-	}
 	older, patient := s.value, s.patience == 0 || !s.good
 	s.mu.Unlock()
 	var tired <-chan time.Time
@@ -63,27 +60,45 @@ func (s *shared[T]) get(ctx context.Context, read func(context.Context) (T, erro
 		defer timer.Stop()
 		tired = timer.C
 	}
-	switch {
-	case mine && patient:
-		s.read(ctx, r, read)
-	case mine:
-		go s.readAlone(ctx, r, read)
-	}
-	select {
-	case <-r.done:
-		return r.value, r.err
-	case <-tired:
-		return older, nil
-	case <-ctx.Done():
-		var none T
-		return none, ctx.Err()
+	var none T
+	for {
+		r, mine, wanted := s.join()
+		switch {
+		case mine && patient:
+			s.read(ctx, r, read)
+		case mine:
+			go s.readAlone(ctx, r, read)
+		}
+		select {
+		case <-r.done:
+		case <-tired:
+			return older, nil
+		case <-ctx.Done():
+			return none, ctx.Err()
+		}
+		if wanted {
+			return r.value, r.err
+		}
 	}
 }
 
-// readAlone is read, with no visitor for it. A panic is logged, and is an error for the next one.
+// join returns the newest reading, which is the visitor's own to do if the one before is too old. wanted is false if
+// it began before a change, so that he has to wait for the next one.
+func (s *shared[T]) join() (r *reading[T], mine, wanted bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r = s.newest; r == nil || r.old() {
+		r, mine = &reading[T]{done: make(chan struct{})}, true
+		s.newest = r
+	}
+	return r, mine, !r.expired
+}
+
+// readAlone is read for visitors that need not wait for it, so it has time of its own. A panic is logged, and is an
+// error for the next one.
 func (s *shared[T]) readAlone(visit context.Context, r *reading[T], read func(context.Context) (T, error)) {
 	defer s.logPanic()
-	s.read(visit, r, read)
+	s.read(context.WithoutCancel(visit), r, read)
 }
 
 // prepare reads the result before the first visitor comes. A panic is logged.
@@ -126,10 +141,11 @@ func (s *shared[T]) read(visit context.Context, r *reading[T], read func(context
 		r.until = now.Add(keep)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.newest == r {
-			if s.good = r.err == nil; s.good {
-				s.value = r.value
-			}
+		if s.good = r.err == nil; s.good {
+			s.value = r.value
+		}
+		if r.expired {
+			s.newest = nil
 		}
 		close(r.done)
 	}()
@@ -157,7 +173,15 @@ func (s *shared[T]) last() T {
 func (s *shared[T]) expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.newest = nil
+	if s.newest == nil {
+		return
+	}
+	select {
+	case <-s.newest.done:
+		s.newest = nil
+	default:
+		s.newest.expired = true
+	}
 }
 
 // sharedBy has a shared result for each of the keys that were used last.

@@ -85,13 +85,9 @@ func oldResultIsShownWhileItIsReadAgain(t *testing.T) {
 	s.expire()
 	visit(3, time.Second/2, 3, time.Second/2) // something was changed
 	s.expire()
-	visit(4, 2*time.Second, 3, time.Second)
+	visit(4, 3*time.Second/2, 3, time.Second)
 	s.expire()
-	visit(5, 9*time.Second/2, 3, time.Second) // 4 is of the time before the change, whenever it comes
-	time.Sleep(2 * time.Second)
-	visit(9, 0, 3, time.Second)
-	time.Sleep(time.Second)
-	visit(9, 0, 5, 0)
+	visit(5, time.Second/4, 5, 3*time.Second/4) // after 4, which is of the time before the change
 	time.Sleep(24 * time.Hour)
 	visit(6, 3*time.Second, 5, time.Second)
 	time.Sleep(24 * time.Hour)
@@ -109,6 +105,65 @@ func oldResultIsShownWhileItIsReadAgain(t *testing.T) {
 	}
 	time.Sleep(sharedFor)
 	visit(7, 3*time.Second, 7, 3*time.Second) // after a failure nothing older is shown
+}
+
+func TestChangesCauseOneReadingAtATime(t *testing.T) { timed(t, changesCauseOneReadingAtATime) }
+
+// changesCauseOneReadingAtATime changes something more often than it can be read: the visitors' results are a little
+// old, and one reading follows another.
+func changesCauseOneReadingAtATime(t *testing.T) {
+	s := shared[int]{patience: time.Second / 10}
+	var readings, running atomic.Int64
+	read := func(context.Context) (int, error) {
+		if running.Add(1) > 1 {
+			t.Error("two readings run at the same time")
+		}
+		defer running.Add(-1)
+		n := readings.Add(1)
+		time.Sleep(2 * time.Second)
+		return int(n), nil
+	}
+	for change := range 600 {
+		s.expire()
+		got, err := s.get(t.Context(), read)
+		if err != nil || got < change/3-1 {
+			t.Fatalf("the visitor after change %d, a second after the one before, gets reading %d, %v", change, got, err)
+		}
+		time.Sleep(time.Second)
+	}
+	time.Sleep(time.Minute)
+}
+
+func TestReadingHasTimeOfItsOwn(t *testing.T) { timed(t, readingHasTimeOfItsOwn) }
+
+// readingHasTimeOfItsOwn has a visitor begin a reading just before the end of his request.
+func readingHasTimeOfItsOwn(t *testing.T) {
+	s := shared[int]{patience: time.Second}
+	read := func(ctx context.Context) (int, error) {
+		select {
+		case <-time.After(2 * time.Second):
+			return 1, nil
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+	visit := func(within time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), within)
+		defer cancel()
+		_, err := s.get(ctx, read)
+		return err
+	}
+	if err := visit(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Hour)
+	if err := visit(time.Second / 2); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the visitor with half a second gets %v", err)
+	}
+	if err := visit(time.Minute); err != nil {
+		t.Errorf("the next visitor gets %v", err)
+	}
+	time.Sleep(time.Minute)
 }
 
 // planted is a reading that panics.

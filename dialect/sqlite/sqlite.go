@@ -192,7 +192,10 @@ func take(
 	if err := batch.FillPayloads(ctx, s, c, s.Statements.Own["payloads"], rows); err != nil {
 		return err
 	}
-	now, holder := rows[0].Now, args["holder"].(string)
+	now, holder := int64(0), args["holder"].(string)
+	for _, r := range rows { // several statements may have read them
+		now = max(now, r.Now)
+	}
 	until := now + args["lease"].(int64)
 	for i := range rows {
 		r := &rows[i]

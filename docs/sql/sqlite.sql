@@ -1792,7 +1792,8 @@ SELECT * FROM (
 -- Finds the next keys that have tasks with a due time, and of each key the task that is due first.
 -- Runs in a checkout of a queue with limits per key, while many tasks are due. Index: task_key, one entry for each
 -- key: the first after all entries of the key before. It gives the row id, by which the row is read: whole, but for a
--- large payload, so that the checkout need not read the tasks that it chooses from these again.
+-- large payload, so that the checkout need not read the tasks that it chooses from these again. Of a row with much else
+-- in it, it reads only what every search does: max_attempts is 0.
 WITH RECURSIVE k (place, n) AS (
   SELECT (SELECT t.rowid
             FROM dbq_task AS t
@@ -1813,9 +1814,13 @@ WITH RECURSIVE k (place, n) AS (
    CROSS JOIN dbq_task AS p
    WHERE p.rowid = k.place
      AND k.n < :limit)
-SELECT t.id, t.reference, t.kind, t.task_key, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.created,
-       t.headers, CASE WHEN length(t.payload) <= 1000 THEN t.payload END AS payload, length(t.payload) AS payload_size,
-       t.result, length(t.result) AS result_size, t.progress, t.due AS was_due, {now} AS now
+SELECT t.id, t.reference, t.kind, t.task_key, t.priority, t.attempt, t.lapses, t.fence, t.created,
+       CASE WHEN coalesce(octet_length(t.result), 0) + coalesce(octet_length(t.headers), 0) + coalesce(octet_length(t.progress), 0) <= 1000 THEN t.max_attempts ELSE 0 END AS max_attempts,
+       CASE WHEN coalesce(octet_length(t.result), 0) + coalesce(octet_length(t.headers), 0) + coalesce(octet_length(t.progress), 0) <= 1000 THEN t.headers END AS headers,
+       CASE WHEN coalesce(octet_length(t.result), 0) + coalesce(octet_length(t.headers), 0) + coalesce(octet_length(t.progress), 0) <= 1000 THEN t.progress END AS progress,
+       CASE WHEN coalesce(octet_length(t.result), 0) + coalesce(octet_length(t.headers), 0) + coalesce(octet_length(t.progress), 0) <= 1000 THEN t.result END AS result, length(t.result) AS result_size,
+       CASE WHEN length(t.payload) <= 1000 THEN t.payload END AS payload, length(t.payload) AS payload_size,
+       t.due AS was_due, {now} AS now
   FROM k
  CROSS JOIN dbq_task AS t
  WHERE t.rowid = k.place;
