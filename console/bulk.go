@@ -14,8 +14,8 @@ import (
 
 // Bounds of an action on a selection.
 const (
-	// countTo is how far a preview counts.
-	countTo = 10_000
+	// previewTo is how far a preview counts, in each state: more would take longer than a page may.
+	previewTo = 5_000
 	// bulkPart is how many tasks change in one transaction, and bulkTime how long a request goes on with the next part.
 	// The page then shows the progress and continues.
 	bulkPart = 2_000
@@ -58,7 +58,7 @@ func (c *Console) bulkPage(v *visit) error {
 	if err != nil {
 		return err
 	}
-	f.Limit = countTo
+	f.Limit = previewTo
 	n, more, err := v.db.admin.CountMovable(v.ctx(), page.Event.Event, f)
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func (c *Console) bulkPage(v *visit) error {
 	case more:
 		page.Count = "at least " + page.Count
 	}
-	page.Unsure = more && n < countTo
+	page.Unsure = more && n < previewTo
 	v.show(http.StatusOK, "bulk", string(page.Event.Event)+" tasks", page)
 	return nil
 }

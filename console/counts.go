@@ -15,6 +15,7 @@ import (
 // at most countTo and at least countLeast of each queue.
 const (
 	countAll   = 50_000
+	countTo    = 10_000
 	countLeast = 100
 )
 

@@ -54,7 +54,7 @@ func (c *Console) confirmStop(v *visit) error {
 	}
 	// The tasks that a worker holds are those that an operator can revoke.
 	n, more, err := v.db.admin.CountMovable(v.ctx(), admin.Revoke,
-		admin.Filter{Queue: w.Queue, Holder: w.ID, Limit: countTo})
+		admin.Filter{Queue: w.Queue, Holder: w.ID, Limit: previewTo})
 	if err != nil {
 		return err
 	}
