@@ -35,4 +35,5 @@ SELECT t.id, t.reference, t.kind, t.task_key, t.priority, t.attempt, t.lapses, t
  WHERE t.rowid = k.place;
 
 -- small
-coalesce(octet_length(t.result), 0) + coalesce(octet_length(t.headers), 0) + coalesce(octet_length(t.progress), 0) <= 1000;
+coalesce(octet_length(t.result), 0) + coalesce(octet_length(t.headers), 0)
+  + coalesce(octet_length(t.progress), 0) <= 1000;
