@@ -1822,7 +1822,8 @@ SELECT t.id, t.reference, t.kind, t.task_key, t.priority, t.attempt, t.lapses, t
        CASE WHEN coalesce(octet_length(t.result), 0) + coalesce(octet_length(t.headers), 0)
                    + coalesce(octet_length(t.progress), 0) <= 1000 THEN t.progress END AS progress,
        CASE WHEN coalesce(octet_length(t.result), 0) + coalesce(octet_length(t.headers), 0)
-                   + coalesce(octet_length(t.progress), 0) <= 1000 THEN t.result END AS result, length(t.result) AS result_size,
+                   + coalesce(octet_length(t.progress), 0) <= 1000 THEN t.result END AS result,
+       length(t.result) AS result_size,
        CASE WHEN length(t.payload) <= 1000 THEN t.payload END AS payload, length(t.payload) AS payload_size,
        t.due AS was_due, {now} AS now
   FROM k

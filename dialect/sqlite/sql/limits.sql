@@ -27,7 +27,8 @@ SELECT t.id, t.reference, t.kind, t.task_key, t.priority, t.attempt, t.lapses, t
        CASE WHEN {small} THEN t.max_attempts ELSE 0 END AS max_attempts,
        CASE WHEN {small} THEN t.headers END AS headers,
        CASE WHEN {small} THEN t.progress END AS progress,
-       CASE WHEN {small} THEN t.result END AS result, length(t.result) AS result_size,
+       CASE WHEN {small} THEN t.result END AS result,
+       length(t.result) AS result_size,
        CASE WHEN length(t.payload) <= 1000 THEN t.payload END AS payload, length(t.payload) AS payload_size,
        t.due AS was_due, {now} AS now
   FROM k
