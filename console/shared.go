@@ -26,8 +26,8 @@ type shared[T any] struct {
 	keep    time.Duration         // at least; the default is sharedFor
 	keepFor func(T) time.Duration // at least, too, if it is not nil
 	most    time.Duration         // at most, if it is not 0, however long a reading takes
-	// patience is how long a visitor waits for a reading if there is an older result, which he gets after that. With 0
-	// he waits until it ends.
+	// patience is how long visitors wait for a reading if there is an older result, which they get after that. With 0,
+	// they wait until it ends.
 	patience time.Duration
 	log      *slog.Logger // of panics that no visitor's page shows; the default is slog.Default
 
@@ -48,8 +48,8 @@ type reading[T any] struct {
 }
 
 // get returns the result of read, or the one that another visitor reads or has just read. A visitor that leaves does
-// not interrupt a reading that others wait for. After expire he waits for the reading under way, and then for the next:
-// there is one at a time.
+// not interrupt a reading that others wait for. There is one reading at a time: after expire, visitors wait for the one
+// under way, and then for the next.
 func (s *shared[T]) get(ctx context.Context, read func(context.Context) (T, error)) (T, error) {
 	s.mu.Lock()
 	older, patient := s.value, s.patience == 0 || !s.good
@@ -82,8 +82,8 @@ func (s *shared[T]) get(ctx context.Context, read func(context.Context) (T, erro
 	}
 }
 
-// join returns the newest reading, which is the visitor's own to do if the one before is too old. wanted is false if
-// it began before a change, so that he has to wait for the next one.
+// join returns the newest reading. mine means that the caller has to do it, because the one before is too old. wanted
+// is false if it began before a change: the caller then waits for the next one.
 func (s *shared[T]) join() (r *reading[T], mine, wanted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -136,7 +136,7 @@ func changesCauseOneReadingAtATime(t *testing.T) {
 
 func TestReadingHasTimeOfItsOwn(t *testing.T) { timed(t, readingHasTimeOfItsOwn) }
 
-// readingHasTimeOfItsOwn has a visitor begin a reading just before the end of his request.
+// readingHasTimeOfItsOwn has a visitor begin a reading just before the end of the request.
 func readingHasTimeOfItsOwn(t *testing.T) {
 	s := shared[int]{patience: time.Second}
 	read := func(ctx context.Context) (int, error) {

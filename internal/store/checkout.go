@@ -107,15 +107,17 @@ func (s *Store) findCheckout(ctx context.Context, queue, token string, known []d
 
 // searchCheckout searches once, and returns the rows that are not in known.
 func (s *Store) searchCheckout(ctx context.Context, queue, token string, known []dialect.Row) (more []dialect.Row) {
+	failed := func(err error) {
+		if err != nil {
+			s.Logger.Debug("dbq: cannot search for the tasks of a lost checkout", "queue", queue, "error", s.Scrub(err))
+		}
+	}
 	for _, text := range []string{s.sql.Texts.Held, s.sql.Texts.Exhausted} {
 		if text == "" {
 			continue
 		}
 		rows, err := s.sql.Read(ctx, text, dialect.Args{"queue": queue, "holder": token})
-		if err != nil {
-			s.Logger.Debug("dbq: cannot search for the tasks of a lost checkout",
-				"queue", queue, "error", s.Scrub(err))
-		}
+		failed(err)
 		more = append(more, rows...)
 	}
 	seen := make(map[uuid.UUID]bool, len(known))
@@ -124,8 +126,7 @@ func (s *Store) searchCheckout(ctx context.Context, queue, token string, known [
 	}
 	more = slices.DeleteFunc(more, func(r dialect.Row) bool { return seen[r.ID] })
 	if err := s.makeDurable(ctx, token, more); err != nil {
-		s.Logger.Debug("dbq: cannot wait for the tasks of a lost checkout to be on the disk", "queue", queue,
-			"error", s.Scrub(err))
+		failed(err)
 		return nil
 	}
 	return more
