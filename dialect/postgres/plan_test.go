@@ -119,7 +119,7 @@ func planEach(t *testing.T, s *sqlrun.Session, conn *sql.Conn) {
 			e.checkBatch(s, "take ready", s.Statements.Own["take ready"], n,
 				"state = 0 AND due < 2000000000000000 AND priority = 9")
 			ids, _ := e.rows(n, "state = 1 AND holder = 'busy'")
-			e.check(fmt.Sprintf("durable, %d", n), 1, n, func() error {
+			e.check(fmt.Sprintf("durable, %d", n), n, n, func() error {
 				args := dialect.Args{"id": ids, "holder": "busy"}
 				_, err := s.QueryBatch(t.Context(), e, s.Statements.Durable, args, n)
 				return err
