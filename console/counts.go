@@ -5,10 +5,9 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/admin"
-	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/internal/store"
-	"github.com/dbq-go/dbq/schedule"
 )
 
 // The overview counts tasks of each state up to countAll in all queues, which it divides by the number of queues, but
@@ -52,25 +51,10 @@ func (d *database) count(ctx context.Context) (c counted, err error) {
 	return c, err
 }
 
-// listed is what operators have set, the workers and the schedules.
-type listed struct {
-	Queues    []admin.QueueInfo
-	Workers   []admin.WorkerInfo
-	Schedules []schedule.Info
-}
-
-// list reads the settings, limits and pauses of queues, the workers and the schedules by one statement.
-func (d *database) list(ctx context.Context) (l listed, err error) {
-	ctx = access.Of(d.client).Store.ListAtOnce(ctx, store.NamespaceSettings, dialect.LimitNamespace,
-		dialect.PauseNamespace, store.NamespaceWorkers, store.NamespaceSchedules)
-	if l.Queues, err = d.admin.Queues(ctx); err != nil {
-		return l, err
-	}
-	if l.Workers, err = d.admin.Workers(ctx); err != nil {
-		return l, err
-	}
-	l.Schedules, err = d.schedules.List(ctx)
-	return l, err
+// seenBy returns the part of a count that a user may see.
+func (c counted) seenBy(v *visit) counted {
+	c.Stats = keep(c.Stats, func(s admin.QueueStats) bool { return v.may(auth.Read, s.Queue) })
+	return c
 }
 
 // stats counts the tasks of each queue. Its cost does not grow with the number of queues as long as countLeast allows.

@@ -198,21 +198,6 @@ func (o overview) findings(v *visit) (out []finding) {
 // trouble counts the findings for a user.
 func (o overview) trouble(v *visit) int { return len(o.findings(v)) }
 
-// seenBy returns the part of a list that a user may see.
-func (l listed) seenBy(v *visit) listed {
-	return listed{
-		Queues:    keep(l.Queues, func(q admin.QueueInfo) bool { return v.may(auth.Read, q.Queue) }),
-		Workers:   keep(l.Workers, func(w admin.WorkerInfo) bool { return v.may(auth.Read, w.Queue) }),
-		Schedules: keep(l.Schedules, func(s schedule.Info) bool { return v.may(auth.Read, s.Queue) }),
-	}
-}
-
-// seenBy returns the part of a count that a user may see.
-func (c counted) seenBy(v *visit) counted {
-	c.Stats = keep(c.Stats, func(s admin.QueueStats) bool { return v.may(auth.Read, s.Queue) })
-	return c
-}
-
 // keep returns the elements of a slice that may be kept, in a new slice.
 func keep[T any](all []T, may func(T) bool) (out []T) {
 	for _, x := range all {
@@ -236,12 +221,6 @@ func (v *visit) overview() (overview, error) {
 // lastOverview is overview as it was last read, without reading.
 func (v *visit) lastOverview() overview {
 	return overviewOf(v.db.counted.last().seenBy(v), v.db.listed.last().seenBy(v))
-}
-
-// listed returns what is listed and the user may see.
-func (v *visit) listed() (listed, error) {
-	l, err := v.db.listed.get(v.ctx(), v.db.list)
-	return l.seenBy(v), err
 }
 
 func (c *Console) overviewPage(v *visit) error {

@@ -52,10 +52,10 @@ type reading[T any] struct {
 // under way, and then for the next.
 func (s *shared[T]) get(ctx context.Context, read func(context.Context) (T, error)) (T, error) {
 	s.mu.Lock()
-	older, patient := s.value, s.patience == 0 || !s.good
+	older, mustWait := s.value, s.patience == 0 || !s.good
 	s.mu.Unlock()
 	var tired <-chan time.Time
-	if !patient {
+	if !mustWait {
 		timer := time.NewTimer(s.patience)
 		defer timer.Stop()
 		tired = timer.C
@@ -64,7 +64,7 @@ func (s *shared[T]) get(ctx context.Context, read func(context.Context) (T, erro
 	for {
 		r, mine, wanted := s.join()
 		switch {
-		case mine && patient:
+		case mine && mustWait:
 			s.read(ctx, r, read)
 		case mine:
 			go s.readAlone(ctx, r, read)
