@@ -302,6 +302,7 @@ type limitState struct {
 	walk    vainWalk
 	spare   spareKeys
 	gate    checkoutGate
+	turn    turnGuess
 	locked  lockedTasks
 	limits  atomic.Pointer[Limits] // as they were last read
 }

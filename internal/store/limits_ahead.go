@@ -1,21 +1,74 @@
 package store
 
 import (
+	"cmp"
 	"context"
+	"slices"
+	"sync"
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/internal/sqlrun"
+	"github.com/google/uuid"
 )
 
 // ahead is what a checkout within limits reads in the round trip in which it locks them, if the connection is a
 // Pipeline. It guesses from the limits that it read last what it will need. The lock is held meanwhile, so a checkout
-// that waits for the answer of each statement keeps the others waiting.
+// that waits for the answer of each statement keeps the others waiting; and the keys are read before it, if possible.
 type ahead struct {
 	busyText string
 	busy     *[]sqlrun.KeyCount
 	first    *[]dialect.Row // of DueFirst
-	keys     *[]dialect.Row // of DueKeysNext
+	keys     *[]dialect.Row // of DueKeys or DueKeysNext
 	limit    int            // of first or keys
+	guess    *lastTurn      // that keys follow, if they were read before the lock
+}
+
+// lastTurn is what a checkout has chosen in turn.
+type lastTurn struct {
+	after string // the key that was served last
+	tasks map[uuid.UUID]bool
+}
+
+// turnGuess is what a client knows of the last turn of a queue. A checkout reads the keys that follow it before it
+// locks the limits, so while another one of this client still leases its tasks. If it then finds that another client
+// has had a turn in between, it reads the keys again, and the next checkouts read them under the lock at first: reading
+// them twice takes longer. No promise depends on it.
+type turnGuess struct {
+	mu    sync.Mutex
+	last  *lastTurn
+	pause int // checkouts that do not guess
+}
+
+// guessPause is how many checkouts do not guess after one has guessed wrong.
+const guessPause = 16
+
+// get returns what the next turn probably follows, or nil.
+func (g *turnGuess) get() *lastTurn {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.pause > 0 {
+		g.pause--
+		return nil
+	}
+	return g.last
+}
+
+// set notes a turn.
+func (g *turnGuess) set(after string, chosen []dialect.Row) {
+	last := &lastTurn{after: after, tasks: make(map[uuid.UUID]bool, len(chosen))}
+	for _, row := range chosen {
+		last.tasks[row.ID] = true
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.last = last
+}
+
+// wrong notes that a checkout has guessed wrong.
+func (g *turnGuess) wrong() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.pause = guessPause
 }
 
 // busyText is the statement that counts the leased tasks under limits, if these need it.
@@ -29,22 +82,63 @@ func (c *checkoutWithin) busyText(l Limits) string {
 	return c.s.sql.Texts.Busy
 }
 
-// readAhead sends what the checkout will probably need.
-func (c *checkoutWithin) readAhead(ctx context.Context) (err error) {
-	l, texts := c.state.limits.Load(), c.s.sql.Texts
-	if l == nil || c.state.refused.Load() || texts.DueKeysNext == "" {
+// guessed returns the limits as they were last read, or nil if nothing is to be read ahead.
+func (c *checkoutWithin) guessed() *Limits {
+	if c.state.refused.Load() || c.s.sql.Texts.DueKeysNext == "" {
 		return nil
 	}
-	a := &c.ahead
+	return c.state.limits.Load()
+}
+
+// readKeysAhead sends, before the limits are locked, the search for the keys whose turn it probably is.
+func (c *checkoutWithin) readKeysAhead(ctx context.Context) (err error) {
+	l, a := c.guessed(), &c.ahead
+	if l == nil || !l.PerKey || !c.state.backlog.Load() {
+		return nil
+	}
+	if a.guess = c.state.turn.get(); a.guess == nil {
+		return nil
+	}
+	a.limit = c.keysAhead()
+	a.keys, err = sqlrun.QueryLater[dialect.Row](ctx, c.s.sql, c.conn, c.s.sql.Texts.DueKeys,
+		dialect.Args{"queue": c.r.Queue, "after": cmp.Or(a.guess.after, beforeAll), "limit": a.limit})
+	return err
+}
+
+// keysAhead is how many keys are read ahead.
+func (c *checkoutWithin) keysAhead() int { return min(c.r.Limit+c.state.spare.count(), keysOnce) }
+
+// keysOf returns the keys that were read ahead, and how many were wanted, if they are those after a given key. If they
+// were read before the limits were locked, a task that was chosen by the checkout before must not be among them: it was
+// not leased yet.
+func (a *ahead) keysOf(after string, guess *turnGuess) (rows []dialect.Row, limit int, ok bool) {
+	if a.keys == nil {
+		return nil, 0, false
+	}
+	rows, a.keys = *a.keys, nil
+	if a.guess != nil && (a.guess.after != after ||
+		slices.ContainsFunc(rows, func(row dialect.Row) bool { return a.guess.tasks[row.ID] })) {
+		guess.wrong()
+		return nil, 0, false
+	}
+	return rows, a.limit, true
+}
+
+// readAhead sends, right after the statement that locks the limits, what the checkout will probably need under them.
+func (c *checkoutWithin) readAhead(ctx context.Context) (err error) {
+	l, texts, a := c.guessed(), c.s.sql.Texts, &c.ahead
+	if l == nil {
+		return nil
+	}
 	if a.busyText = c.busyText(*l); a.busyText != "" {
 		a.busy, err = sqlrun.QueryLater[sqlrun.KeyCount](ctx, c.s.sql, c.conn, a.busyText,
 			dialect.Args{"queue": c.r.Queue})
 	}
-	if err != nil || !l.PerKey {
+	if err != nil || !l.PerKey || a.keys != nil {
 		return err
 	}
 	if c.state.backlog.Load() {
-		a.limit = min(c.r.Limit+c.state.spare.count(), keysOnce)
+		a.limit = c.keysAhead()
 		a.keys, err = sqlrun.QueryLater[dialect.Row](ctx, c.s.sql, c.conn, texts.DueKeysNext,
 			dialect.Args{"queue": c.r.Queue, "limit": a.limit})
 	} else {

@@ -53,7 +53,7 @@ func (s *Store) checkoutLimited(ctx context.Context, r dialect.CheckoutRequest) 
 			return limitedCheckout{wait: wait}, true, err
 		}
 	}
-	leave, err := st.gate.enter(ctx)
+	chosen, leave, err := st.gate.enter(ctx)
 	if err != nil {
 		return limitedCheckout{}, true, err
 	}
@@ -61,7 +61,10 @@ func (s *Store) checkoutLimited(ctx context.Context, r dialect.CheckoutRequest) 
 	again := false // the second time it does not commit before it knows that it has leased something
 	for range 2 {
 		err = s.limitsTx(ctx, func(ctx context.Context, conn dialect.Conn) error {
-			within := checkoutWithin{s: s, conn: conn, r: r, state: st, separate: again}
+			within := checkoutWithin{s: s, conn: conn, r: r, state: st, chosen: chosen, separate: again}
+			if err := within.readKeysAhead(ctx); err != nil {
+				return err
+			}
 			rec, exists, paused, err := s.lockLimits(ctx, conn, r.Queue, func() error { return within.readAhead(ctx) })
 			if limited = exists; err != nil || !exists {
 				return err
@@ -115,6 +118,8 @@ type checkoutWithin struct {
 	r     dialect.CheckoutRequest
 	state *limitState
 	now   int64 // the database's clock in nanoseconds
+	// chosen lets the next checkout of this client begin.
+	chosen func()
 
 	ahead  ahead
 	limits Limits
@@ -236,6 +241,7 @@ func (c *checkoutWithin) leaseDue(ctx context.Context) error {
 	if c.limits.PerKey {
 		return c.leaseInTurn(ctx, n, perKey)
 	}
+	c.chosen()
 	return c.add(ctx, dialect.CheckoutRequest{Only: dialect.OnlyDue, Limit: n})
 }
 

@@ -11,19 +11,27 @@ import (
 // the lock has to pass: with four loops, a drain by keys was slower than with two.
 const checkoutsAtOnce = 2
 
-// checkoutGate lets checkoutsAtOnce callers in.
+// checkoutGate lets checkoutsAtOnce callers in, each one when the one before has chosen its tasks.
 type checkoutGate struct {
-	once sync.Once
-	in   chan struct{}
+	once         sync.Once
+	in, choosing chan struct{}
 }
 
-// enter returns when the caller is let in, until it calls leave, or when the context ends.
-func (g *checkoutGate) enter(ctx context.Context) (leave func(), err error) {
-	g.once.Do(func() { g.in = make(chan struct{}, checkoutsAtOnce) })
+// enter returns when the caller is let in, until it calls leave, or when the context ends. The next one may come in
+// when the caller has called chosen, or leave.
+func (g *checkoutGate) enter(ctx context.Context) (chosen, leave func(), err error) {
+	g.once.Do(func() { g.in, g.choosing = make(chan struct{}, checkoutsAtOnce), make(chan struct{}, 1) })
 	select {
 	case g.in <- struct{}{}:
-		return func() { <-g.in }, nil
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, nil, ctx.Err()
 	}
+	select {
+	case g.choosing <- struct{}{}:
+	case <-ctx.Done():
+		<-g.in
+		return nil, nil, ctx.Err()
+	}
+	chosen = sync.OnceFunc(func() { <-g.choosing })
+	return chosen, func() { chosen(); <-g.in }, nil
 }

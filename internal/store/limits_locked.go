@@ -69,6 +69,7 @@ func (c *checkoutWithin) leaseInTurn(ctx context.Context, n int, busy map[string
 			return err
 		}
 		c.ahead.first, c.ahead.keys = nil, nil
+		c.chosen()
 		had := len(c.leased.Rows)
 		if len(chosen) > 0 {
 			if err := c.addChosen(ctx, n, chosen); err != nil {

@@ -72,6 +72,7 @@ func (t *turns) choose(ctx context.Context) (chosen []dialect.Row, err error) {
 	switch {
 	case len(chosen) > 0:
 		t.rec.After = last
+		t.state.turn.set(last, chosen)
 		t.state.walked.Store(0)
 		t.state.walk.ended()
 	case stopped: // all of these keys were in vain: the next checkout goes on behind them
@@ -128,9 +129,9 @@ func (t *turns) walk(ctx context.Context) (stopped bool, err error) {
 			return true, nil
 		}
 		limit := min(max(t.want-t.room+t.state.spare.count(), seen), keysOnce, maxKeys-seen)
-		var rows []dialect.Row
-		if t.ahead.keys != nil {
-			rows, limit, t.ahead.keys = *t.ahead.keys, t.ahead.limit, nil
+		rows, wanted, ok := t.ahead.keysOf(at, &t.state.turn)
+		if ok {
+			limit = wanted
 		} else if rows, err = t.s.sql.Query(ctx, t.conn, t.s.sql.Texts.DueKeys,
 			dialect.Args{"queue": t.r.Queue, "after": cmp.Or(at, beforeAll), "limit": limit}); err != nil {
 			return false, err
