@@ -210,7 +210,8 @@ type Statements struct {
 	// columns, which a Checkout finds in its Given.
 	DueKeys string `args:"queue after limit" empty:"default"`
 	// DueKeysNext is DueKeys for the keys after after_key of the JSON object in the record of the limits of :queue. It is
-	// for dialects whose connections are Pipelines: it runs in the round trip that locks and reads the record.
+	// for dialects whose connections are Pipelines: it runs in the round trip that locks and reads the record. If the
+	// client knows that key, it runs DueKeys instead, in the same round trip before the record is locked.
 	DueKeysNext string `args:"queue limit" empty:"allowed"`
 	// Durable waits until a crash of the server could not undo the leases of :id, which a checkout has under :holder. It
 	// is for a dialect whose Checkout commits without waiting for that, and waits before it returns. A search for the

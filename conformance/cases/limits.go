@@ -61,6 +61,9 @@ func limitCases() []Case {
 				"short and a long backlog, and again after a failure."},
 		Case{Name: "KeysInTurn", SharedTables: true, run: limitTurns,
 			Law: "Keys are served in turn: the few tasks of a key do not wait for the many of another that came before."},
+		Case{Name: "OneTurnOfAllClients", SharedTables: true, run: limitOneTurn,
+			Law: "The checkouts of several clients serve the keys in one turn, one after the other and at the same time: each " +
+				"goes on where the one before has ended, whichever client it was."},
 		Case{Name: "HotKeyDelaysNoOtherKey", SharedTables: true, run: limitHot,
 			Law: "A key that has reached its limit does not delay the tasks of other keys, however many of its own wait."},
 		Case{Name: "TasksWithoutKey", SharedTables: true, run: limitNoKey,

@@ -2,6 +2,8 @@ package cases
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -131,6 +133,60 @@ func limitTurns(t *test) {
 		}
 		if keys = next(8); strings.Count(keys, "a") != 4 || strings.Count(keys, "b") != 4 {
 			t.Errorf("a checkout of 8 tasks of two keys has served %q, want 4 of each", keys)
+		}
+	}
+}
+
+func limitOneTurn(t *test) {
+	for _, batch := range []int{5, 25} { // checkouts that come one after the other serve other keys, or not
+		t.serveInOneTurn(batch)
+	}
+}
+
+// serveInOneTurn checks out tasks at the same time by one client, by turns by two, and at the same time by these.
+func (t *test) serveInOneTurn(batch int) {
+	const keys, each, callers, rounds = 40, 30, 4, 5
+	c, first := t.limited(admin.QueueLimits{PerKey: true})
+	queues := []*dbq.Queue{first, t.open().Queue(first.Name())}
+	keyOf := func(i int) string { return fmt.Sprintf("k%02d", i%keys) }
+	t.enqueueMany(first, keys*each, func(i int, nt *dbq.NewTask) { nt.Key = keyOf(i) })
+	atOnce := func(queues ...*dbq.Queue) {
+		t.concurrently(callers, func(ctx context.Context, i int) {
+			for range keys * rounds / batch / callers {
+				if _, err := queues[i%len(queues)].Checkout(ctx, batch, long); err != nil {
+					t.Errorf("checkout: %v", err)
+				}
+			}
+		})
+	}
+	atOnce(first)
+	next, rng := 0, t.rngs(1)[0]
+	for range keys * rounds / batch {
+		caller := rng.IntN(len(queues))
+		tasks := t.checkout(queues[caller], batch, long)
+		slices.SortStableFunc(tasks, func(a, b dbq.Task) int { return cmp.Compare(a.Key, b.Key) })
+		want := make([]string, 0, batch)
+		for range batch {
+			want = append(want, keyOf(next))
+			next++
+		}
+		slices.Sort(want)
+		got := make([]string, 0, batch)
+		for _, task := range tasks {
+			got = append(got, task.Key)
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("client %d got tasks of the keys %v, want %v", caller, got, want)
+		}
+	}
+	atOnce(queues...)
+	served := map[string]int{}
+	for _, task := range t.list(c, admin.Filter{Queue: first.Name(), States: []dbq.State{dbq.StateProcessing}}) {
+		served[task.Key]++
+	}
+	for i := range keys {
+		if got, want := served[keyOf(i)], 3*rounds; got != want {
+			t.Errorf("%d tasks of %s were served in batches of %d, want %d", got, keyOf(i), batch, want)
 		}
 	}
 }

@@ -2313,8 +2313,9 @@ SELECT * FROM (
 
 -- ==== DueKeys ====
 -- Finds the next keys that have tasks with a due time, and of each key the task that is due first.
--- Runs in a checkout of a queue with limits per key, while many tasks are due. Index: task_key, one entry for each
--- key: the first after all entries of the key before.
+-- Runs in a checkout of a queue with limits per key, while many tasks are due: before LockKV if the client knows the
+-- key that was served last, and otherwise after it. Index: task_key, one entry for each key: the first after all
+-- entries of the key before.
 -- octet_length reads the size of a payload from the task's row, even if the payload is compressed or stored outside
 -- of the row.
 WITH RECURSIVE k AS (
@@ -2344,9 +2345,9 @@ SELECT k.id, k.fence, k.task_key, k.priority, k.was_due, k.payload_size, {now} A
 
 -- ==== DueKeysNext ====
 -- Does the same for the keys after the one that was served last, before the client has read the limits.
--- Runs in a checkout of a queue with limits per key, while many tasks are due, right after LockKV. Indexes: task_key,
--- one entry for each key, and the primary key of kv. The key after which it begins is in the record of the limits, and
--- before all others if there is none there.
+-- Runs in a checkout of a queue with limits per key, while many tasks are due, right after LockKV, if the client does
+-- not know the key that was served last. Indexes: task_key, one entry for each key, and the primary key of kv. The key
+-- after which it begins is in the record of the limits, and before all others if there is none there.
 -- octet_length reads the size of a payload from the task's row, even if the payload is compressed or stored outside
 -- of the row.
 WITH RECURSIVE k AS (

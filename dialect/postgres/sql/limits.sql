@@ -20,15 +20,16 @@ SELECT t.id
    FOR UPDATE;
 
 -- DueKeys
--- Runs in a checkout of a queue with limits per key, while many tasks are due. Index: task_key, one entry for each
--- key: the first after all entries of the key before.
+-- Runs in a checkout of a queue with limits per key, while many tasks are due: before LockKV if the client knows the
+-- key that was served last, and otherwise after it. Index: task_key, one entry for each key: the first after all
+-- entries of the key before.
 -- with after = :after
 {due_keys};
 
 -- DueKeysNext
--- Runs in a checkout of a queue with limits per key, while many tasks are due, right after LockKV. Indexes: task_key,
--- one entry for each key, and the primary key of kv. The key after which it begins is in the record of the limits, and
--- before all others if there is none there.
+-- Runs in a checkout of a queue with limits per key, while many tasks are due, right after LockKV, if the client does
+-- not know the key that was served last. Indexes: task_key, one entry for each key, and the primary key of kv. The key
+-- after which it begins is in the record of the limits, and before all others if there is none there.
 -- with after = ({last_served})
 {due_keys};
 
