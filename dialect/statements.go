@@ -86,7 +86,8 @@ type Statements struct {
 	// order of ids. It returns id, state, due and created as last committed.
 	LockWaiting Batch `columns:"id" args:"running" empty:"default"`
 	// Replace changes tasks that have a due time and that the transaction has locked: :id :kind :task_key :priority :at
-	// :headers :payload :payload_size. :at is the new due time; the progress is cleared.
+	// :headers :payload :payload_size. :at is the new due time; the progress is cleared. The fence is raised: a checkout
+	// that has chosen the task by its old key and size must not lease it.
 	Replace Batch `columns:"id kind task_key priority at headers payload" empty:"default"`
 	// Postpone changes only the due time of such tasks: :id :at.
 	Postpone Batch `columns:"id at" empty:"default"`

@@ -56,6 +56,9 @@ func limitCases() []Case {
 		Case{Name: "NeverOverTheLimitOfAKey", run: limitKey,
 			Law: "No key ever has more leased tasks than the limit per key, though many clients check out at once and tasks " +
 				"fail, are released and are abandoned; and each task is done in the end."},
+		Case{Name: "ReplacedTaskIsOfItsNewKey", SharedTables: true, run: limitReplaced,
+			Law: "No key has more leased tasks than the limit per key, though waiting tasks are replaced and get other keys " +
+				"while they are checked out."},
 		Case{Name: "WholeTasks", SharedTables: true, run: limitWhole,
 			Law: "A checkout within limits per key returns each task as the table has it, with a payload of any size, from a " +
 				"short and a long backlog, and again after a failure."},

@@ -9,6 +9,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -138,21 +140,26 @@ func limitTurns(t *test) {
 }
 
 func limitOneTurn(t *test) {
-	for _, batch := range []int{5, 25} { // checkouts that come one after the other serve other keys, or not
-		t.serveInOneTurn(batch)
-	}
+	t.serveInOneTurn(0, 5, 5)
+	t.serveInOneTurn(0, 25, 5) // a key is in checkouts that come one after the other
+	t.serveInOneTurn(7, 40, 8) // each checkout ends with the key that the one before has ended with
 }
 
-// serveInOneTurn checks out tasks at the same time by one client, by turns by two, and at the same time by these.
-func (t *test) serveInOneTurn(batch int) {
-	const keys, each, callers, rounds = 40, 30, 4, 5
+// serveInOneTurn checks out tasks: one batch first, and then as many batches as serve each key a number of times, at the
+// same time by one client, then by turns by two, and then at the same time by others.
+func (t *test) serveInOneTurn(one, batch, times int) {
+	const keys, callers = 40, 4
 	c, first := t.limited(admin.QueueLimits{PerKey: true})
 	queues := []*dbq.Queue{first, t.open().Queue(first.Name())}
 	keyOf := func(i int) string { return fmt.Sprintf("k%02d", i%keys) }
-	t.enqueueMany(first, keys*each, func(i int, nt *dbq.NewTask) { nt.Key = keyOf(i) })
+	t.enqueueMany(first, keys*(3*times+15), func(i int, nt *dbq.NewTask) { nt.Key = keyOf(i) })
+	if one > 0 {
+		t.checkout(first, one, long)
+	}
 	atOnce := func(queues ...*dbq.Queue) {
+		var begun atomic.Int64
 		t.concurrently(callers, func(ctx context.Context, i int) {
-			for range keys * rounds / batch / callers {
+			for begun.Add(1) <= int64(keys*times/batch) {
 				if _, err := queues[i%len(queues)].Checkout(ctx, batch, long); err != nil {
 					t.Errorf("checkout: %v", err)
 				}
@@ -160,8 +167,8 @@ func (t *test) serveInOneTurn(batch int) {
 		})
 	}
 	atOnce(first)
-	next, rng := 0, t.rngs(1)[0]
-	for range keys * rounds / batch {
+	next, rng := one, t.rngs(1)[0]
+	for range keys * times / batch {
 		caller := rng.IntN(len(queues))
 		tasks := t.checkout(queues[caller], batch, long)
 		slices.SortStableFunc(tasks, func(a, b dbq.Task) int { return cmp.Compare(a.Key, b.Key) })
@@ -179,15 +186,64 @@ func (t *test) serveInOneTurn(batch int) {
 			t.Fatalf("client %d got tasks of the keys %v, want %v", caller, got, want)
 		}
 	}
-	atOnce(queues...)
+	atOnce(t.open().Queue(first.Name()), t.open().Queue(first.Name()), t.open().Queue(first.Name()))
 	served := map[string]int{}
 	for _, task := range t.list(c, admin.Filter{Queue: first.Name(), States: []dbq.State{dbq.StateProcessing}}) {
 		served[task.Key]++
 	}
 	for i := range keys {
-		if got, want := served[keyOf(i)], 3*rounds; got != want {
+		want := 3 * times
+		if i < one {
+			want++
+		}
+		if got := served[keyOf(i)]; got != want {
 			t.Errorf("%d tasks of %s were served in batches of %d, want %d", got, keyOf(i), batch, want)
 		}
+	}
+}
+
+func limitReplaced(t *test) {
+	const keys, each, clients, unique, atLeast = 100, 15, 3, 10, 2 * time.Second
+	c, first := t.limited(admin.QueueLimits{KeyLeased: 1})
+	keyOf := func(i int) string { return fmt.Sprintf("k%02d", i%keys) }
+	t.enqueueMany(first, keys*each, func(i int, nt *dbq.NewTask) { nt.Key = keyOf(i) })
+	var mu sync.Mutex
+	held, begun := map[string]uuid.UUID{}, time.Now()
+	t.concurrently(clients+1, func(ctx context.Context, k int) {
+		q := t.open().Queue(first.Name())
+		for i := 0; time.Since(begun) < atLeast && !t.failed(); i++ {
+			if k == clients {
+				nt := dbq.NewTask{Key: keyOf(i * 37), RunAt: time.Now().Add(-time.Hour), // the first of its key
+					Unique: &dbq.Unique{Key: fmt.Sprint("u", i%unique), OnConflict: dbq.UniqueReplace}}
+				if _, err := q.Enqueue(ctx, nt); err != nil {
+					t.Errorf("replace: %v", err)
+				}
+				continue
+			}
+			got, err := q.Checkout(ctx, 20, long)
+			if err != nil {
+				t.Errorf("checkout: %v", err)
+			}
+			mu.Lock()
+			for _, task := range got {
+				if other, ok := held[task.Key]; ok {
+					t.Errorf("task %s is leased beside %s, of the same key %s", task.ID, other, task.Key)
+				}
+				held[task.Key] = task.ID
+			}
+			mu.Unlock()
+			for _, task := range got {
+				mu.Lock()
+				delete(held, task.Key)
+				mu.Unlock()
+				if err := q.Settle(ctx, task.Lease, dbq.Released(0)); err != nil {
+					t.Errorf("settle: %v", err)
+				}
+			}
+		}
+	})
+	if n := t.count(c, first.Name()); n < keys*each {
+		t.Errorf("%d of %d tasks are left", n, keys*each)
 	}
 }
 

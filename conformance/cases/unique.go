@@ -26,8 +26,8 @@ func uniqueCases() []Case {
 			Law: "Of the unique tasks that are enqueued within a window, the first is added, even if that task is removed or " +
 				"is due later; after the window another one is."},
 		Case{Name: "ReplacesTheWaitingTask", Once: true, run: uniqueReplace,
-			Law: "UniqueReplace replaces the kind, key, payload, headers, priority and due time of a waiting task and clears " +
-				"its progress, but keeps its identity, its attempts, and the time of its retry."},
+			Law: "UniqueReplace replaces the kind, key, payload, headers, priority and due time of a waiting task, clears " +
+				"its progress and raises its fence, but keeps its identity, its attempts, and the time of its retry."},
 		Case{Name: "DebouncePostponesTheDueTime", Once: true, run: uniqueDebounce,
 			Law: "UniqueDebounce postpones a waiting task to the delay from now, never makes it due earlier, and leaves its " +
 				"payload."},
@@ -234,6 +234,7 @@ func uniqueReplace(t *test) {
 		t.Errorf("replace what waits for a retry: got %s, %v, want %s", id, err, first)
 	}
 	retry.Payload, retry.Headers, retry.Progress, retry.Key = nil, nil, nil, ""
+	retry.Fence++
 	t.wantUnchanged("the replacement", c, retry)
 	if n := t.count(c, "q"); n != 1 {
 		t.Errorf("there are %d tasks, want 1", n)

@@ -246,7 +246,8 @@ ON CONFLICT (queue, task_key) DO UPDATE
        due = :at,
        headers = :headers,
        payload = :payload,
-       progress = NULL
+       progress = NULL,
+       fence = fence + 1
  WHERE id = :id
    AND due IS NOT NULL`)
 	byRow(&st.Postpone, `UPDATE {task}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/internal/sqlrun"
@@ -21,23 +22,29 @@ type ahead struct {
 	keys     *[]dialect.Row // of DueKeys or DueKeysNext
 	limit    int            // of first or keys
 	guess    *lastTurn      // that keys follow, if they were read before the lock
+	guessed  bool           // the search has used them
 }
 
 // lastTurn is what a checkout has chosen in turn.
 type lastTurn struct {
-	after string // the key that was served last
-	tasks map[uuid.UUID]bool
+	after   string // the key that was served last
+	version int64  // of the record of the limits, when the checkout has committed
+	tasks   map[uuid.UUID]bool
 }
 
 // turnGuess is what a client knows of the last turn of a queue. A checkout reads the keys that follow it before it
-// locks the limits, so while another one of this client still leases its tasks. If it then finds that another client
-// has had a turn in between, it reads the keys again, and the next checkouts read them under the lock at first: reading
-// them twice takes longer. No promise depends on it.
+// locks the limits, so while another one of this client still leases its tasks. They are as good as keys that are read
+// under the lock if no other client has had a turn in between, and if the wait was short: tasks are cancelled and
+// postponed without the lock. Otherwise the checkout reads them again, and the next ones read them under the lock at
+// first, because reading them twice takes longer. No promise depends on it.
 type turnGuess struct {
 	mu    sync.Mutex
 	last  *lastTurn
 	pause int // checkouts that do not guess
 }
+
+// guessFor is how long before the limits were locked keys may have been read.
+const guessFor = 100 * time.Millisecond
 
 // guessPause is how many checkouts do not guess after one has guessed wrong.
 const guessPause = 16
@@ -53,11 +60,15 @@ func (g *turnGuess) get() *lastTurn {
 	return g.last
 }
 
-// set notes a turn.
-func (g *turnGuess) set(after string, chosen []dialect.Row) {
-	last := &lastTurn{after: after, tasks: make(map[uuid.UUID]bool, len(chosen))}
-	for _, row := range chosen {
-		last.tasks[row.ID] = true
+// set notes a turn. version is that of the record when it ends. After a turn of more tasks than keys are read at once,
+// there is no guess.
+func (g *turnGuess) set(after string, version int64, chosen []dialect.Row) {
+	var last *lastTurn
+	if len(chosen) <= keysOnce {
+		last = &lastTurn{after: after, version: version, tasks: make(map[uuid.UUID]bool, len(chosen))}
+		for _, row := range chosen {
+			last.tasks[row.ID] = true
+		}
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -108,20 +119,29 @@ func (c *checkoutWithin) readKeysAhead(ctx context.Context) (err error) {
 // keysAhead is how many keys are read ahead.
 func (c *checkoutWithin) keysAhead() int { return min(c.r.Limit+c.state.spare.count(), keysOnce) }
 
-// keysOf returns the keys that were read ahead, and how many were wanted, if they are those after a given key. If they
-// were read before the limits were locked, a task that was chosen by the checkout before must not be among them: it was
-// not leased yet.
-func (a *ahead) keysOf(after string, guess *turnGuess) (rows []dialect.Row, limit int, ok bool) {
+// keysAfter returns the keys after a given one that were read ahead, and how many were wanted, if they may be used.
+func (c *checkoutWithin) keysAfter(key string) (rows []dialect.Row, limit int, ok bool) {
+	a := &c.ahead
 	if a.keys == nil {
 		return nil, 0, false
 	}
 	rows, a.keys = *a.keys, nil
-	if a.guess != nil && (a.guess.after != after ||
-		slices.ContainsFunc(rows, func(row dialect.Row) bool { return a.guess.tasks[row.ID] })) {
-		guess.wrong()
+	if a.guess != nil && !c.isTurn(rows, key) {
+		c.state.turn.wrong()
 		return nil, 0, false
 	}
+	a.guessed = a.guess != nil
 	return rows, a.limit, true
+}
+
+// isTurn reports whether rows, which were read before the limits were locked, are the next keys after a given one. The
+// record has the version after that of the guess if no other client has locked it since. The tasks of the turn before
+// were not leased yet when the keys were read. If there were fewer keys than wanted, others may have been added since.
+func (c *checkoutWithin) isTurn(rows []dialect.Row, key string) bool {
+	guess := c.ahead.guess
+	return guess.after == key && c.old.Version == guess.version+1 && len(rows) == c.ahead.limit &&
+		c.old.Now-rows[0].Now <= guessFor.Microseconds() &&
+		!slices.ContainsFunc(rows, func(row dialect.Row) bool { return guess.tasks[row.ID] })
 }
 
 // readAhead sends, right after the statement that locks the limits, what the checkout will probably need under them.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"testing"
+	"time"
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/google/uuid"
@@ -9,36 +10,45 @@ import (
 
 func TestKeysReadAheadAreOfTheirTurn(t *testing.T) {
 	t.Parallel()
-	row := func() dialect.Row { return dialect.Row{ID: uuid.New()} }
-	last, next := row(), row()
+	const version, limit, now = 7, 2, 1_000_000_000
+	row := func() dialect.Row { return dialect.Row{ID: uuid.New(), Now: now} }
+	last, first, second := row(), row(), row()
 	for name, c := range map[string]struct {
-		rows  []dialect.Row
-		after string
-		ok    bool
+		rows    []dialect.Row
+		after   string
+		version int64
+		wait    time.Duration
+		ok      bool
 	}{
-		"of the turn":                      {[]dialect.Row{next}, "k7", true},
-		"none":                             {nil, "k7", true},
-		"another client has had a turn":    {[]dialect.Row{next}, "k9", false},
-		"with a task of the turn before":   {[]dialect.Row{next, last}, "k7", false},
-		"a turn of no key has been before": {[]dialect.Row{next}, "", false},
+		"of the turn":                       {[]dialect.Row{first, second}, "k7", version + 1, guessFor, true},
+		"after a long wait":                 {[]dialect.Row{first, second}, "k7", version + 1, guessFor + time.Microsecond, false},
+		"another client has had a turn":     {[]dialect.Row{first, second}, "k9", version + 3, 0, false},
+		"others have served all keys":       {[]dialect.Row{first, second}, "k7", version + 3, 0, false},
+		"the turn before was rolled back":   {[]dialect.Row{first, second}, "k5", version, 0, false},
+		"the turn before has leased fewer":  {[]dialect.Row{first, second}, "k6", version + 1, 0, false},
+		"with a task of the turn before":    {[]dialect.Row{first, last}, "k7", version + 1, 0, false},
+		"fewer keys than wanted":            {[]dialect.Row{first}, "k7", version + 1, 0, false},
+		"no keys":                           {nil, "k7", version + 1, 0, false},
+		"after the last key, in a new turn": {[]dialect.Row{first, second}, "", version + 1, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var g turnGuess
-			if g.get() != nil {
+			st := &limitState{}
+			if st.turn.get() != nil {
 				t.Fatal("a client guesses before its first turn")
 			}
-			g.set("k7", []dialect.Row{last})
-			a := ahead{keys: &c.rows, limit: 5, guess: g.get()}
-			rows, limit, ok := a.keysOf(c.after, &g)
-			if ok != c.ok || ok && (len(rows) != len(c.rows) || limit != 5) {
-				t.Errorf("got %d keys of %d, %v", len(rows), limit, ok)
+			st.turn.set("k7", version, []dialect.Row{last})
+			within := checkoutWithin{state: st, ahead: ahead{keys: &c.rows, limit: limit, guess: st.turn.get()},
+				old: Record{Version: c.version, Now: now + c.wait.Microseconds()}}
+			rows, wanted, ok := within.keysAfter(c.after)
+			if ok != c.ok || ok && (len(rows) != len(c.rows) || wanted != limit) {
+				t.Errorf("got %d keys of %d, %v", len(rows), wanted, ok)
 			}
-			if _, _, again := a.keysOf(c.after, &g); again {
+			if _, _, again := within.keysAfter(c.after); again {
 				t.Error("the keys are used twice")
 			}
 			pause := 0
-			for g.get() == nil {
+			for st.turn.get() == nil {
 				if pause++; pause > guessPause {
 					t.Fatal("the client guesses no more")
 				}
@@ -52,9 +62,21 @@ func TestKeysReadAheadAreOfTheirTurn(t *testing.T) {
 
 func TestKeysReadUnderTheLockAreOfItsTurn(t *testing.T) {
 	t.Parallel()
-	var g turnGuess
-	a := ahead{keys: &[]dialect.Row{{ID: uuid.New()}}, limit: 5}
-	if rows, limit, ok := a.keysOf("k9", &g); !ok || len(rows) != 1 || limit != 5 {
+	within := checkoutWithin{state: &limitState{}, ahead: ahead{keys: &[]dialect.Row{{ID: uuid.New()}}, limit: 5}}
+	if rows, limit, ok := within.keysAfter("k9"); !ok || len(rows) != 1 || limit != 5 {
 		t.Errorf("got %d keys of %d, %v", len(rows), limit, ok)
+	}
+}
+
+func TestNoGuessAfterATurnOfManyTasks(t *testing.T) {
+	t.Parallel()
+	var g turnGuess
+	g.set("k7", 1, make([]dialect.Row, keysOnce))
+	if g.get() == nil {
+		t.Errorf("no guess after %d tasks", keysOnce)
+	}
+	g.set("k7", 1, make([]dialect.Row, keysOnce+1))
+	if g.get() != nil {
+		t.Errorf("a guess after %d tasks", keysOnce+1)
 	}
 }

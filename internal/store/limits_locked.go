@@ -92,15 +92,17 @@ func (c *checkoutWithin) leaseInTurn(ctx context.Context, n int, busy map[string
 		}
 		n -= len(leased)
 		missed := slices.DeleteFunc(chosen, func(row dialect.Row) bool { return leased[row.ID] })
+		stale := len(missed) > 0 && c.ahead.guessed // not locked, perhaps, but changed since it was read
+		if c.ahead.guessed = false; stale {
+			c.state.turn.wrong()
+		} else {
+			t.met += c.state.locked.add(missed)
+		}
 		if c.committing() {
-			c.state.locked.add(missed)
 			c.more, c.again = c.more || len(missed) > 0, len(leased) == 0
 			return nil
 		}
-		if n == 0 || c.leased.More || c.s.sql.Texts.LockFree.SQL == "" {
-			return nil
-		}
-		if t.met += c.state.locked.add(missed); t.met == 0 {
+		if n == 0 || c.leased.More || c.s.sql.Texts.LockFree.SQL == "" || t.met == 0 && !stale {
 			return nil
 		}
 	}

@@ -72,7 +72,11 @@ func (t *turns) choose(ctx context.Context) (chosen []dialect.Row, err error) {
 	switch {
 	case len(chosen) > 0:
 		t.rec.After = last
-		t.state.turn.set(last, chosen)
+		version := t.old.Version
+		if t.rec != t.written { // it will be written
+			version++
+		}
+		t.state.turn.set(last, version, chosen)
 		t.state.walked.Store(0)
 		t.state.walk.ended()
 	case stopped: // all of these keys were in vain: the next checkout goes on behind them
@@ -129,7 +133,7 @@ func (t *turns) walk(ctx context.Context) (stopped bool, err error) {
 			return true, nil
 		}
 		limit := min(max(t.want-t.room+t.state.spare.count(), seen), keysOnce, maxKeys-seen)
-		rows, wanted, ok := t.ahead.keysOf(at, &t.state.turn)
+		rows, wanted, ok := t.keysAfter(at)
 		if ok {
 			limit = wanted
 		} else if rows, err = t.s.sql.Query(ctx, t.conn, t.s.sql.Texts.DueKeys,
