@@ -126,20 +126,25 @@ func (c *checkoutWithin) keysAfter(key string) (rows []dialect.Row, limit int, o
 		return nil, 0, false
 	}
 	rows, a.keys = *a.keys, nil
-	if a.guess != nil && !c.isTurn(rows, key) {
+	switch {
+	case a.guess == nil:
+		return rows, a.limit, true
+	case len(rows) == 0: // the turn begins again, which costs nothing twice
+		return nil, 0, false
+	case !c.isTurn(rows, key):
 		c.state.turn.wrong()
 		return nil, 0, false
 	}
-	a.guessed = a.guess != nil
+	a.guessed = true
 	return rows, a.limit, true
 }
 
 // isTurn reports whether rows, which were read before the limits were locked, are the next keys after a given one. The
 // record has the version after that of the guess if no other client has locked it since. The tasks of the turn before
-// were not leased yet when the keys were read. If there were fewer keys than wanted, others may have been added since.
+// were not leased yet when the keys were read.
 func (c *checkoutWithin) isTurn(rows []dialect.Row, key string) bool {
 	guess := c.ahead.guess
-	return guess.after == key && c.old.Version == guess.version+1 && len(rows) == c.ahead.limit &&
+	return guess.after == key && c.old.Version == guess.version+1 &&
 		c.old.Now-rows[0].Now <= guessFor.Microseconds() &&
 		!slices.ContainsFunc(rows, func(row dialect.Row) bool { return guess.tasks[row.ID] })
 }

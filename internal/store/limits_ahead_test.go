@@ -27,8 +27,7 @@ func TestKeysReadAheadAreOfTheirTurn(t *testing.T) {
 		"the turn before was rolled back":   {[]dialect.Row{first, second}, "k5", version, 0, false},
 		"the turn before has leased fewer":  {[]dialect.Row{first, second}, "k6", version + 1, 0, false},
 		"with a task of the turn before":    {[]dialect.Row{first, last}, "k7", version + 1, 0, false},
-		"fewer keys than wanted":            {[]dialect.Row{first}, "k7", version + 1, 0, false},
-		"no keys":                           {nil, "k7", version + 1, 0, false},
+		"fewer keys than wanted":            {[]dialect.Row{first}, "k7", version + 1, 0, true},
 		"after the last key, in a new turn": {[]dialect.Row{first, second}, "", version + 1, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -65,6 +64,20 @@ func TestKeysReadUnderTheLockAreOfItsTurn(t *testing.T) {
 	within := checkoutWithin{state: &limitState{}, ahead: ahead{keys: &[]dialect.Row{{ID: uuid.New()}}, limit: 5}}
 	if rows, limit, ok := within.keysAfter("k9"); !ok || len(rows) != 1 || limit != 5 {
 		t.Errorf("got %d keys of %d, %v", len(rows), limit, ok)
+	}
+}
+
+func TestClientGuessesOnAfterTheLastKey(t *testing.T) {
+	t.Parallel()
+	st := &limitState{}
+	st.turn.set("k7", 1, nil)
+	within := checkoutWithin{state: st, ahead: ahead{keys: new([]dialect.Row), limit: 5, guess: st.turn.get()},
+		old: Record{Version: 2}}
+	if _, _, ok := within.keysAfter("k7"); ok {
+		t.Error("no keys are taken for the keys that follow, though some may have been added since")
+	}
+	if st.turn.get() == nil {
+		t.Error("the next checkout does not guess")
 	}
 }
 

@@ -143,7 +143,7 @@ func (t *turns) walk(ctx context.Context) (stopped bool, err error) {
 		seen += len(rows)
 		read, room := len(rows), t.room
 		slices.SortFunc(rows, func(a, b dialect.Row) int { return cmp.Compare(keyOf(a.TaskKey), keyOf(b.TaskKey)) })
-		end := len(rows) < limit
+		end := len(rows) < limit && !(ok && t.ahead.guessed) // keys may have been added since they were read ahead
 		if len(rows) > 0 {
 			at = keyOf(rows[len(rows)-1].TaskKey)
 		}
