@@ -542,7 +542,8 @@ UPDATE dbq_task FORCE INDEX (PRIMARY)
        headers = :headers,
        payload_size = :payload_size,
        payload = :payload,
-       progress = NULL
+       progress = NULL,
+       fence = fence + 1
  WHERE id = :id
    AND due_at >= 0;
 

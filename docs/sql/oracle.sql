@@ -794,7 +794,8 @@ UPDATE dbq_task
        headers = :headers,
        payload_size = :payload_size,
        payload = :payload,
-       progress = NULL
+       progress = NULL,
+       fence = fence + 1
  WHERE id = :id
    AND due IS NOT NULL;
 

@@ -541,7 +541,8 @@ UPDATE dbq_task
        due = :at,
        headers = :headers,
        payload = :payload,
-       progress = NULL
+       progress = NULL,
+       fence = fence + 1
  WHERE id = :id
    AND due IS NOT NULL;
 

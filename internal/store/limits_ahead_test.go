@@ -13,6 +13,7 @@ func TestKeysReadAheadAreOfTheirTurn(t *testing.T) {
 	const version, limit, now = 7, 2, 1_000_000_000
 	row := func() dialect.Row { return dialect.Row{ID: uuid.New(), Now: now} }
 	last, first, second := row(), row(), row()
+	two := []dialect.Row{first, second}
 	for name, c := range map[string]struct {
 		rows    []dialect.Row
 		after   string
@@ -20,15 +21,15 @@ func TestKeysReadAheadAreOfTheirTurn(t *testing.T) {
 		wait    time.Duration
 		ok      bool
 	}{
-		"of the turn":                       {[]dialect.Row{first, second}, "k7", version + 1, guessFor, true},
-		"after a long wait":                 {[]dialect.Row{first, second}, "k7", version + 1, guessFor + time.Microsecond, false},
-		"another client has had a turn":     {[]dialect.Row{first, second}, "k9", version + 3, 0, false},
-		"others have served all keys":       {[]dialect.Row{first, second}, "k7", version + 3, 0, false},
-		"the turn before was rolled back":   {[]dialect.Row{first, second}, "k5", version, 0, false},
-		"the turn before has leased fewer":  {[]dialect.Row{first, second}, "k6", version + 1, 0, false},
+		"of the turn":                       {two, "k7", version + 1, guessFor, true},
+		"after a long wait":                 {two, "k7", version + 1, guessFor + time.Microsecond, false},
+		"another client has had a turn":     {two, "k9", version + 3, 0, false},
+		"others have served all keys":       {two, "k7", version + 3, 0, false},
+		"the turn before was rolled back":   {two, "k5", version, 0, false},
+		"the turn before has leased fewer":  {two, "k6", version + 1, 0, false},
 		"with a task of the turn before":    {[]dialect.Row{first, last}, "k7", version + 1, 0, false},
 		"fewer keys than wanted":            {[]dialect.Row{first}, "k7", version + 1, 0, true},
-		"after the last key, in a new turn": {[]dialect.Row{first, second}, "", version + 1, 0, false},
+		"after the last key, in a new turn": {two, "", version + 1, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

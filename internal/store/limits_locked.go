@@ -92,22 +92,31 @@ func (c *checkoutWithin) leaseInTurn(ctx context.Context, n int, busy map[string
 		}
 		n -= len(leased)
 		missed := slices.DeleteFunc(chosen, func(row dialect.Row) bool { return leased[row.ID] })
-		stale := len(missed) > 0 && c.ahead.guessed // not locked, perhaps, but changed since it was read
-		if c.ahead.guessed = false; stale {
-			c.state.turn.wrong()
-		} else {
-			t.met += c.state.locked.add(missed)
-		}
 		if c.committing() {
+			c.noteMissed(missed)
 			c.more, c.again = c.more || len(missed) > 0, len(leased) == 0
 			return nil
 		}
-		if n == 0 || c.leased.More || c.s.sql.Texts.LockFree.SQL == "" || t.met == 0 && !stale {
+		if n == 0 || c.leased.More || c.s.sql.Texts.LockFree.SQL == "" {
+			return nil
+		}
+		if t.met += c.noteMissed(missed); t.met == 0 {
 			return nil
 		}
 	}
 	c.more = c.more || c.state.walked.Add(1) < maxWalks
 	return nil
+}
+
+// noteMissed remembers chosen tasks that were not leased: other transactions have locked them. If they were read before
+// the limits were locked, they may have changed since instead, and it remembers none. It returns how many are new.
+func (c *checkoutWithin) noteMissed(rows []dialect.Row) int {
+	if !c.ahead.guessed || len(rows) == 0 {
+		return c.state.locked.add(rows)
+	}
+	c.ahead.guessed = false // the next search is under the lock
+	c.state.turn.wrong()
+	return len(rows)
 }
 
 // passLocked keeps those of found that no other transaction has locked, if the search before this one has met locked
