@@ -46,7 +46,7 @@ func groups() [][]Case {
 		deadLetterCases(), slices.Concat(workflowCases(), workflowLockedCases()),
 		slices.Concat(progressCases(), progressWorkerCases()),
 		fleetCases(), keepingCases(), statisticsCases(),
-		slices.Concat(limitCases(), keyRateCases(), orderCases(), limitLockedCases()),
+		slices.Concat(limitCases(), limitKeyCases(), keyRateCases(), orderCases(), limitLockedCases()),
 		slices.Concat(scheduleCases(), scheduleLaws()), auditCases(), roundTripCases(), errorCases(), clockCases(),
 		wakeCases(), contentionCases(), faultCases(),
 		slices.Concat(workerCases(), runtimeCases(), logCases(), groupCases(), killerCases()),

@@ -50,27 +50,6 @@ func limitCases() []Case {
 				"all of their tasks are done in the end."},
 		Case{Name: "BadLimits", Once: true, SharedTables: true, run: limitBad,
 			Law: "A limit that is out of range is refused with ErrOption, and changes nothing."},
-		Case{Name: "KeyRoundTrip", Once: true, SharedTables: true, run: keyRoundTrip,
-			Law: "A task keeps its key through its states, lists find it by its key, and a key that is too long or has " +
-				"control characters is refused."},
-		Case{Name: "NeverOverTheLimitOfAKey", run: limitKey,
-			Law: "No key ever has more leased tasks than the limit per key, though many clients check out at once and tasks " +
-				"fail, are released and are abandoned; and each task is done in the end."},
-		Case{Name: "ReplacedTaskIsOfItsNewKey", SharedTables: true, run: limitReplaced,
-			Law: "No key has more leased tasks than the limit per key, though waiting tasks are replaced and get other keys " +
-				"while they are checked out."},
-		Case{Name: "WholeTasks", SharedTables: true, run: limitWhole,
-			Law: "A checkout within limits per key returns each task as the table has it, with a payload of any size, from a " +
-				"short and a long backlog, and again after a failure."},
-		Case{Name: "KeysInTurn", SharedTables: true, run: limitTurns,
-			Law: "Keys are served in turn: the few tasks of a key do not wait for the many of another that came before."},
-		Case{Name: "OneTurnOfAllClients", SharedTables: true, run: limitOneTurn,
-			Law: "The checkouts of several clients serve the keys in one turn, one after the other and at the same time: each " +
-				"goes on where the one before has ended, whichever client it was."},
-		Case{Name: "HotKeyDelaysNoOtherKey", SharedTables: true, run: limitHot,
-			Law: "A key that has reached its limit does not delay the tasks of other keys, however many of its own wait."},
-		Case{Name: "TasksWithoutKey", SharedTables: true, run: limitNoKey,
-			Law: "In a queue with limits per key, tasks without a key are handed out, too, and have no limit per key."},
 	)
 }
 

@@ -108,8 +108,9 @@ func (t turn) takeMeanwhile(n int, meanwhile func()) []string {
 // waiting waits until n sessions wait for a lock.
 func (t turn) waiting(n int) {
 	t.Helper()
-	const count = "SELECT count(*) >= %d FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-	for end := time.Now().Add(10 * time.Second); text(t.T, t.c, fmt.Sprintf(count, n)) != "true"; {
+	query := fmt.Sprintf("SELECT count(*) >= %d FROM pg_stat_activity "+
+		"WHERE datname = current_database() AND wait_event_type = 'Lock'", n)
+	for end := time.Now().Add(10 * time.Second); text(t.T, t.c, query) != "true"; {
 		if time.Now().After(end) {
 			t.Fatalf("no %d sessions wait", n)
 		}
