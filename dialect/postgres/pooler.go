@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -18,8 +19,11 @@ const (
 	// poolerTimeout bounds the detection of a pooler. A pooler that does not share sessions may keep a second client
 	// waiting for a server.
 	poolerTimeout = 5 * time.Second
-	// poolerRounds is how often two clients compare their servers. Other clients of the pooler can come in between.
-	poolerRounds = 8
+	// poolerRounds is how often two clients compare their servers. Other clients of the pooler can come in between: two
+	// that start at the same time, and ask at the same pace, can each get the same server every time. So each round comes
+	// after a random pause of at most poolerPause.
+	poolerRounds = 16
+	poolerPause  = 2 * time.Millisecond
 )
 
 // undefinedFunction is the SQLSTATE of a server that lacks pg_backend_pid.
@@ -34,8 +38,8 @@ const poolerName = "a connection pooler in transaction mode"
 // A pooler answers a connection by itself, with its own process id for cancel requests
 // (https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-FLOW-CANCELING-REQUESTS), which is not that of
 // the server's process. The pooler shares sessions if two connected clients have the same server process.
-func sharesSessions(ctx context.Context, conn *pgx.Conn) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, poolerTimeout)
+func sharesSessions(parent context.Context, conn *pgx.Conn) (bool, error) {
+	ctx, cancel := context.WithTimeout(parent, poolerTimeout)
 	defer cancel()
 	pid, err := serverPID(ctx, conn.PgConn())
 	var refused *pgconn.PgError
@@ -57,12 +61,16 @@ func sharesSessions(ctx context.Context, conn *pgx.Conn) (bool, error) {
 		_ = other.Close(ctx)
 	}()
 	for range poolerRounds {
+		time.Sleep(rand.N(poolerPause))
 		again, err := serverPID(ctx, conn.PgConn())
 		if err != nil {
 			return false, err
 		}
+		time.Sleep(rand.N(poolerPause))
 		theirs, err := serverPID(ctx, other.PgConn())
 		switch {
+		case parent.Err() != nil:
+			return false, parent.Err() // nothing is known
 		case err != nil && ctx.Err() != nil:
 			return false, nil // the second client waits for a free server: sessions are not shared
 		case err != nil:

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/jackc/pgx/v5"
 )
 
 // A pooler that shares sessions is found, named, and either served by the mode that works behind it or refused with
@@ -52,6 +54,33 @@ func TestPooler(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Programs of a fleet start at the same time, and so may send their statements at the same pace.
+func TestPoolerIsFoundByClientsThatStartTogether(t *testing.T) {
+	t.Parallel()
+	dsn := os.Getenv("DBQ_TEST_PGBOUNCER_DSN")
+	if dsn == "" {
+		t.Skip("set DBQ_TEST_PGBOUNCER_DSN to a PgBouncer in transaction mode")
+	}
+	const rounds, clients = 500, 2
+	for range rounds {
+		var all sync.WaitGroup
+		for range clients {
+			all.Go(func() {
+				conn, err := pgx.Connect(t.Context(), dsn)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer conn.Close(t.Context())
+				if shares, err := sharesSessions(t.Context(), conn); err != nil || !shares {
+					t.Errorf("found: %v, %v", shares, err)
+				}
+			})
+		}
+		all.Wait()
 	}
 }
 
