@@ -14,6 +14,40 @@ import (
 // the disk on PostgreSQL: the checkout itself waits. A crash of the server would otherwise undo leases that workers
 // know.
 func TestCheckoutIsOnTheDiskWhenItReturns(t *testing.T) {
+	onEachPostgres(t, func(t *testing.T, dsn string) {
+		c, err := dbq.Open(t.Context(), dsn, dbq.WithMigrate())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		limit := func(l *admin.QueueLimits) { l.KeyLeased = 1 }
+		if err := admin.New(c).ConfigureLimits(t.Context(), "q", limit); err != nil {
+			t.Fatal(err)
+		}
+		q := c.Queue("q")
+		for range 50 {
+			if _, err := q.Enqueue(t.Context(), dbq.NewTask{}); err != nil {
+				t.Fatal(err)
+			}
+			// What the checkout writes comes behind this position of the log.
+			before := text(t, c, "SELECT pg_current_wal_insert_lsn()")
+			tasks, err := q.Checkout(t.Context(), 1, time.Minute)
+			if err != nil || len(tasks) != 1 {
+				t.Fatalf("%d tasks: %v", len(tasks), err)
+			}
+			if on := text(t, c, "SELECT pg_current_wal_flush_lsn() > CAST('"+before+"' AS pg_lsn)"); on != "true" {
+				t.Fatal("the checkout has returned, and the log is not on the disk")
+			}
+			if err := q.Complete(t.Context(), tasks[0].Lease, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// onEachPostgres runs a test in parallel on each PostgreSQL server that is configured, on a database of its own.
+func onEachPostgres(t *testing.T, f func(t *testing.T, dsn string)) {
+	t.Helper()
 	for _, target := range targets {
 		dsn := os.Getenv(target.variable())
 		if !strings.HasPrefix(dsn, "postgres") {
@@ -21,33 +55,7 @@ func TestCheckoutIsOnTheDiskWhenItReturns(t *testing.T) {
 		}
 		t.Run(target.name, func(t *testing.T) {
 			t.Parallel()
-			c, err := dbq.Open(t.Context(), ownDatabase(t, dsn), dbq.WithMigrate())
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { c.Close() })
-			limit := func(l *admin.QueueLimits) { l.KeyLeased = 1 }
-			if err := admin.New(c).ConfigureLimits(t.Context(), "q", limit); err != nil {
-				t.Fatal(err)
-			}
-			q := c.Queue("q")
-			for range 50 {
-				if _, err := q.Enqueue(t.Context(), dbq.NewTask{}); err != nil {
-					t.Fatal(err)
-				}
-				// What the checkout writes comes behind this position of the log.
-				before := text(t, c, "SELECT pg_current_wal_insert_lsn()")
-				tasks, err := q.Checkout(t.Context(), 1, time.Minute)
-				if err != nil || len(tasks) != 1 {
-					t.Fatalf("%d tasks: %v", len(tasks), err)
-				}
-				if on := text(t, c, "SELECT pg_current_wal_flush_lsn() > CAST('"+before+"' AS pg_lsn)"); on != "true" {
-					t.Fatal("the checkout has returned, and the log is not on the disk")
-				}
-				if err := q.Complete(t.Context(), tasks[0].Lease, nil); err != nil {
-					t.Fatal(err)
-				}
-			}
+			f(t, ownDatabase(t, dsn))
 		})
 	}
 }

@@ -93,8 +93,8 @@ func (c *checkoutWithin) busyText(l Limits) string {
 	return c.s.sql.Texts.Busy
 }
 
-// guessed returns the limits as they were last read, or nil if nothing is to be read ahead.
-func (c *checkoutWithin) guessed() *Limits {
+// limitsAhead returns the limits as they were last read, or nil if nothing is to be read ahead.
+func (c *checkoutWithin) limitsAhead() *Limits {
 	if c.state.refused.Load() || c.s.sql.Texts.DueKeysNext == "" {
 		return nil
 	}
@@ -103,7 +103,7 @@ func (c *checkoutWithin) guessed() *Limits {
 
 // readKeysAhead sends, before the limits are locked, the search for the keys whose turn it probably is.
 func (c *checkoutWithin) readKeysAhead(ctx context.Context) (err error) {
-	l, a := c.guessed(), &c.ahead
+	l, a := c.limitsAhead(), &c.ahead
 	if l == nil || !l.PerKey || !c.state.backlog.Load() {
 		return nil
 	}
@@ -151,7 +151,7 @@ func (c *checkoutWithin) isTurn(rows []dialect.Row, key string) bool {
 
 // readAhead sends, right after the statement that locks the limits, what the checkout will probably need under them.
 func (c *checkoutWithin) readAhead(ctx context.Context) (err error) {
-	l, texts, a := c.guessed(), c.s.sql.Texts, &c.ahead
+	l, texts, a := c.limitsAhead(), c.s.sql.Texts, &c.ahead
 	if l == nil {
 		return nil
 	}
