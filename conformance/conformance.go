@@ -33,6 +33,7 @@ type Case struct {
 	Group string
 	Name  string // unique within the group
 	Law   string // one sentence that must be true on every engine, printed if it is not
+	Slow  bool   // takes more than four seconds on some engine
 }
 
 // FullName returns the name of the case in reports: group/name.
@@ -47,7 +48,7 @@ func Cases() []Case {
 	return out
 }
 
-func caseOf(c cases.Case) Case { return Case{c.Group, c.Name, c.Law} }
+func caseOf(c cases.Case) Case { return Case{c.Group, c.Name, c.Law, c.Slow} }
 
 // Child runs a worker process if the suite has started the program as one, and then does not return. Otherwise it
 // does nothing. Call it first in main or TestMain: the cases that need several processes start the program again.
@@ -56,7 +57,9 @@ func Child() { cases.Child() }
 // Run runs the cases as subtests named strategy/group/name. A broken law is an error of its subtest.
 func Run(t *testing.T, h Harness) {
 	t.Helper()
-	h.Short = h.Short || testing.Short()
+	if h.Select == nil && testing.Short() {
+		h.Select = Short
+	}
 	s := newSuite(h)
 	rep, err := s.begin(t.Context(), t.TempDir())
 	if err != nil {
@@ -65,7 +68,7 @@ func Run(t *testing.T, h Harness) {
 	t.Logf("%s, strategies %v, seed %d", rep.Server(), rep.Strategies, s.seed)
 	jobs := s.jobs(rep.Strategies)
 	if len(jobs) == 0 {
-		t.Fatalf("no case matches %q", h.Match)
+		t.Fatalf("no case is selected, of those that match %q", h.Match)
 	}
 	results := make([]Result, len(jobs))
 	for _, strategy := range rep.Strategies {

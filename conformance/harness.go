@@ -31,9 +31,9 @@ type Harness struct {
 	Match *regexp.Regexp
 	// Known maps cases (group/name) that are known to fail to the reason. They are skipped with that reason.
 	Known map[string]string
-	// Short runs only the groups Checkout, Lease and Contention under strategies other than the default, because the
-	// other groups depend little on the strategy. Run sets it with go test -short.
-	Short bool
+	// Select reports whether to run a case under a strategy; best is the server's default strategy. Nil means every case
+	// under every strategy, but Run uses Short with go test -short.
+	Select func(c Case, strategy, best dialect.Strategy) bool
 	// Parallel is how many cases Check runs at once; 0 means 6. Cases that load the machine always run alone. Run leaves
 	// it to go test.
 	Parallel int

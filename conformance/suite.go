@@ -91,15 +91,12 @@ type job struct {
 	strategy dialect.Strategy
 }
 
-// strategyGroups are the groups that depend most on the strategy.
-var strategyGroups = []string{"Checkout", "Lease", "Contention"}
-
 // jobs returns the jobs, in the order of the report.
 func (s *suite) jobs(strategies []dialect.Strategy) (out []job) {
 	for i, strategy := range strategies {
 		for _, c := range cases.All() {
-			if c.Once && i > 0 || s.h.Short && i > 0 && !slices.Contains(strategyGroups, c.Group) || s.h.Match != nil &&
-				!s.h.Match.MatchString(c.FullName()) {
+			if c.Once && i > 0 || s.h.Match != nil && !s.h.Match.MatchString(c.FullName()) ||
+				s.h.Select != nil && !s.h.Select(caseOf(c), strategy, strategies[0]) {
 				continue
 			}
 			out = append(out, job{c, strategy})

@@ -12,7 +12,6 @@
 //	DBQ_TEST_CLUSTER_CONTROL=program      is called as "program kill|restart CLUSTER NODE" and "program writer CLUSTER";
 //	                                      nodes count from 1
 //	DBQ_TEST_REQUIRE=galera,postgresha    these must run: a skip is a failure
-//	DBQ_TEST_SUMMARY=file                 gets a line for each cluster: its name, ran or skipped, and what or why
 package clusters
 
 import (

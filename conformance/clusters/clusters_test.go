@@ -26,7 +26,6 @@ func TestClusters(t *testing.T) {
 func runCluster(t *testing.T, name string) {
 	cl, err := find(t.Context(), name)
 	if err != nil {
-		summarize(t, name, "skipped", err.Error())
 		if slices.Contains(strings.Split(os.Getenv("DBQ_TEST_REQUIRE"), ","), name) || cl != nil {
 			t.Fatal(err)
 		}
@@ -41,26 +40,9 @@ func runCluster(t *testing.T, name string) {
 	if err := dbq.DropTables(t.Context(), cl.Nodes[0], dbq.WithPrefix("probe_")); err != nil {
 		t.Fatal(err)
 	}
-	summarize(t, name, "ran", fmt.Sprintf("%s %s, strategies %v, %d nodes", server.Product, server.Version,
-		server.Strategies, len(cl.Nodes)))
+	t.Attr("engine", fmt.Sprintf("%s %s, strategies %v, %d nodes", server.Product, server.Version, server.Strategies,
+		len(cl.Nodes)))
 	conformance.Run(t, conformance.Harness{DSN: func(string) string { return cl.Nodes[0] }, Processes: true, Cluster: cl,
 		// the others are tested on single servers; where nodes share the writes there is but one
 		Strategies: server.Strategies[:1]})
-}
-
-// summarize adds a line to the file of DBQ_TEST_SUMMARY.
-func summarize(t *testing.T, name, what, detail string) {
-	t.Helper()
-	path := os.Getenv("DBQ_TEST_SUMMARY")
-	if path == "" {
-		return
-	}
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if _, err := fmt.Fprintf(f, "%s\t%s\t%s\n", name, what, strings.ReplaceAll(detail, "\n", " ")); err != nil {
-		t.Fatal(err)
-	}
 }

@@ -48,7 +48,7 @@ func TestCheckoutIsOnTheDiskWhenItReturns(t *testing.T) {
 // onEachPostgres runs a test in parallel on each PostgreSQL server that is configured, on a database of its own.
 func onEachPostgres(t *testing.T, f func(t *testing.T, dsn string)) {
 	t.Helper()
-	for _, target := range targets {
+	for _, target := range present() {
 		dsn := os.Getenv(target.variable())
 		if !strings.HasPrefix(dsn, "postgres") {
 			continue

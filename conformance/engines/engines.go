@@ -14,9 +14,10 @@
 //	DBQ_TEST_CONTAINERS=pull                  pull missing images; by default only local images are used
 //	DBQ_TEST_CONTAINERS=only                  the same, and ignore DSNs; no: use no containers at all
 //	DBQ_TEST_REPORTS=directory                gets a report of each target: target.json and target.md
+//	DBQ_TEST_FIFTH=0 to 4                     adds to go test -short one fifth of the cases that it leaves out
+//	DBQ_TEST_WHOLE=postgres18,mysql97         all cases run on these, also with go test -short
 //	DBQ_TEST_LOAD=200                         multiplies the work of Contention and Worker: Worker/FourProcesses then has
 //	                                          100,000 tasks
-//	DBQ_TEST_SUMMARY=file                     gets a line for each target: its name, ran or skipped, and what or why
 package engines
 
 import (
@@ -41,23 +42,24 @@ type target struct {
 	engine
 	image  string // an official image's name; "" has no container
 	always bool   // try a container also when nobody requires the target
+	newest string // the target that a short run tests instead of this one, if its server is there
 }
 
 // targets to test. A container takes its time, so only the oldest and the newest version are tried in one unasked, and
 // only if its image is there.
 var targets = []target{
-	{"sqlite", sqliteEngine, "", true},
-	{"postgres15", postgresEngine, "postgres:15", true},
-	{"postgres17", postgresEngine, "postgres:17", false},
-	{"postgres18", postgresEngine, "postgres:18", true},
-	{"postgres", postgresEngine, "", false},   // any version
-	{"pgbouncer", pgbouncerEngine, "", false}, // one in transaction mode, before a server of any version
-	{"mysql84", mysqlEngine("mysql", "MYSQL_ROOT_PASSWORD"), "mysql:8.4", true},
-	{"mysql97", mysqlEngine("mysql", "MYSQL_ROOT_PASSWORD"), "mysql:9.7", true},
-	{"mariadb1011", mysqlEngine("mariadb", "MARIADB_ROOT_PASSWORD"), "mariadb:10.11", true},
-	{"mariadb118", mysqlEngine("mariadb", "MARIADB_ROOT_PASSWORD"), "mariadb:11.8", true},
-	{"oracle23", oracleEngine, "gvenzl/oracle-free:23-slim", true},
-	{"oracle", oracleEngine, "", false}, // any version
+	{"sqlite", sqliteEngine, "", true, ""},
+	{"postgres15", postgresEngine, "postgres:15", true, "postgres18"},
+	{"postgres17", postgresEngine, "postgres:17", false, "postgres18"},
+	{"postgres18", postgresEngine, "postgres:18", true, ""},
+	{"postgres", postgresEngine, "", false, ""},             // any version
+	{"pgbouncer", pgbouncerEngine, "", false, "postgres18"}, // one in transaction mode, before a server of any version
+	{"mysql84", mysqlEngine("mysql", "MYSQL_ROOT_PASSWORD"), "mysql:8.4", true, "mysql97"},
+	{"mysql97", mysqlEngine("mysql", "MYSQL_ROOT_PASSWORD"), "mysql:9.7", true, ""},
+	{"mariadb1011", mysqlEngine("mariadb", "MARIADB_ROOT_PASSWORD"), "mariadb:10.11", true, "mariadb118"},
+	{"mariadb118", mysqlEngine("mariadb", "MARIADB_ROOT_PASSWORD"), "mariadb:11.8", true, ""},
+	{"oracle23", oracleEngine, "gvenzl/oracle-free:23-slim", true, ""},
+	{"oracle", oracleEngine, "", false, ""}, // any version
 }
 
 // An engine describes all versions of a product.

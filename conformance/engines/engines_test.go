@@ -34,9 +34,8 @@ func TestMain(m *testing.M) {
 	if !fetches() && os.Getenv(noReaper) == "" { // its reaper is a container of an image of its own
 		os.Setenv(noReaper, "true")
 	}
-	// else go test -run TestConformance/NAME passes without having tested anything
-	if name := unknownRequired(); name != "" {
-		fmt.Fprintf(os.Stderr, "DBQ_TEST_REQUIRE: there is no target %q\n", name)
+	if err := checkLists(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
 	os.Exit(m.Run())
@@ -78,6 +77,10 @@ func load(t *testing.T) int {
 }
 
 func run(t *testing.T, target target) {
+	selected, none := selection(t, target)
+	if none != "" {
+		t.Skip(none)
+	}
 	s, err := find(t.Context(), target)
 	if s.stop != nil {
 		t.Cleanup(func() {
@@ -86,20 +89,13 @@ func run(t *testing.T, target target) {
 			}
 		})
 	}
-	report := func(what, detail string) {
-		t.Helper()
-		if err := summarize(target, what, detail); err != nil {
-			t.Errorf("DBQ_TEST_SUMMARY: %v", err)
-		}
-	}
 	if err != nil {
-		report("skipped", err.Error())
 		if !errors.As(err, &skipped{}) || target.required() {
 			t.Fatal(err)
 		}
 		t.Skip(err)
 	}
-	h := conformance.Harness{DSN: s.dsn, Processes: true, OddSession: target.oddSession, Load: load(t)}
+	h := conformance.Harness{DSN: s.dsn, Processes: true, OddSession: target.oddSession, Load: load(t), Select: selected}
 	if dir := os.Getenv("DBQ_TEST_REPORTS"); dir != "" {
 		h.Report = func(rep conformance.Report) {
 			if err := writeReport(dir, target, rep); err != nil {
@@ -112,10 +108,9 @@ func run(t *testing.T, target target) {
 	}
 	info, err := probe(t.Context(), s.dsn(t.TempDir()))
 	if err != nil {
-		report("skipped", err.Error())
 		t.Fatalf("%s cannot be used: %v", s.origin, err)
 	}
-	report("ran", fmt.Sprintf("%s %s%s, strategies %v, %s", info.Product, info.Version, behind(info.Pooler),
+	t.Attr("engine", fmt.Sprintf("%s %s%s, strategies %v, %s", info.Product, info.Version, behind(info.Pooler),
 		info.Strategies, s.origin))
 	conformance.Run(t, h)
 }

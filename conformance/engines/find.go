@@ -28,21 +28,26 @@ const (
 func (t target) variable() string { return "DBQ_TEST_" + strings.ToUpper(t.name) + "_DSN" }
 
 // required reports whether a skip is a failure.
-func (t target) required() bool { return slices.Contains(required(), t.name) }
+func (t target) required() bool { return slices.Contains(listed("DBQ_TEST_REQUIRE"), t.name) }
 
-// required are the names of the targets that must run.
-func required() []string {
-	return strings.FieldsFunc(os.Getenv("DBQ_TEST_REQUIRE"), func(r rune) bool { return r == ',' || r == ' ' })
+// whole reports whether all cases run on the target, however short the run.
+func (t target) whole() bool { return slices.Contains(listed("DBQ_TEST_WHOLE"), t.name) }
+
+// listed are the names in a variable's list of targets.
+func listed(variable string) []string {
+	return strings.FieldsFunc(os.Getenv(variable), func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// unknownRequired is the first required name that no target has, "" when there is none.
-func unknownRequired() string {
-	for _, name := range required() {
-		if !slices.ContainsFunc(targets, func(t target) bool { return t.name == name }) {
-			return name
+// checkLists reports a name that no target has: go test -run TestConformance/NAME would pass without a test.
+func checkLists() error {
+	for _, variable := range []string{"DBQ_TEST_REQUIRE", "DBQ_TEST_WHOLE"} {
+		for _, name := range listed(variable) {
+			if !slices.ContainsFunc(targets, func(t target) bool { return t.name == name }) {
+				return fmt.Errorf("%s: there is no target %q", variable, name)
+			}
 		}
 	}
-	return ""
+	return nil
 }
 
 // A server is where a target's cases run.
@@ -188,21 +193,4 @@ func probe(ctx context.Context, dsn string) (dialect.Server, error) {
 	defer pool.Close()
 	s, err := d.Dialect.Probe(ctx, pool.Write)
 	return s, redact.Scrub(err, dsn)
-}
-
-// summarize adds a line to the file of DBQ_TEST_SUMMARY.
-func summarize(t target, what, detail string) error {
-	path := os.Getenv("DBQ_TEST_SUMMARY")
-	if path == "" {
-		return nil
-	}
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(f, "%s\t%s\t%s\n", t.name, what, strings.ReplaceAll(detail, "\n", " "))
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	return err
 }

@@ -14,12 +14,9 @@ import (
 // in it two hours older, after which clients may remove it.
 func onLeases(t *testing.T, f func(t *testing.T, open func() *dbq.Client, age func(c *dbq.Client))) {
 	t.Helper()
-	for _, target := range targets {
+	for _, target := range present() {
 		dsn := os.Getenv(target.variable())
-		if dsn == "" || target.name == "pgbouncer" || target.name == "oracle" {
-			continue
-		}
-		if testing.Short() && target.name != "postgres18" && target.name != "mysql97" && target.name != "mariadb118" {
+		if target.file != nil || target.name == "pgbouncer" || target.name == "oracle" {
 			continue
 		}
 		t.Run(target.name, func(t *testing.T) {

@@ -28,10 +28,10 @@ func onServers(t *testing.T, driver string, f func(t *testing.T, dsn string)) {
 	t.Helper()
 	t.Parallel()
 	ran := false
-	for _, target := range targets {
-		if dsn := os.Getenv(target.variable()); dsn != "" && target.driver == driver {
+	for _, target := range present() {
+		if target.driver == driver {
 			ran = true
-			t.Run(target.name, func(t *testing.T) { f(t, dsn) })
+			t.Run(target.name, func(t *testing.T) { f(t, os.Getenv(target.variable())) })
 		}
 	}
 	if !ran {
@@ -43,9 +43,9 @@ func onServers(t *testing.T, driver string, f func(t *testing.T, dsn string)) {
 func onEngines(t *testing.T, f func(t *testing.T, target target, dsn string)) {
 	t.Helper()
 	t.Parallel()
-	for _, target := range targets {
+	for _, target := range present() {
 		dsn := os.Getenv(target.variable())
-		if target.file == nil && (target.driver == "" || dsn == "") || target.name == "pgbouncer" {
+		if target.name == "pgbouncer" {
 			continue
 		}
 		t.Run(target.name, func(t *testing.T) {

@@ -26,12 +26,9 @@ const idle = "its handlers' own transactions are idle for some seconds, and idle
 
 // The promises are kept under a strict administrator's settings.
 func TestStrictSettings(t *testing.T) {
-	for _, target := range targets {
+	for _, target := range present() {
 		dsn := os.Getenv(target.variable())
 		if !strings.HasPrefix(dsn, "postgres") || target.name == "pgbouncer" { // which refuses settings that it does not know
-			continue
-		}
-		if testing.Short() && target.name != "postgres18" { // the versions do not differ in this
 			continue
 		}
 		for name, value := range strict {

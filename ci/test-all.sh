@@ -1,0 +1,64 @@
+#!/bin/bash
+# make test-all: everything, within 90 minutes, on a Debian machine as root: it installs what it needs, and stops what
+# it started. It fails, and never skips, when an engine of ci/targets.sh cannot be had.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. ci/targets.sh
+. ci/steps.sh
+
+# shellcheck disable=SC2317  # called by the trap
+end() {
+  ci/engines/dockerd.sh stop || true # only if make engines started it
+  cleanup
+}
+trap end EXIT
+
+need "programs" 400 ci/programs.sh chromium=chromium python3=python3 node=nodejs
+need "engines" 1500 make engines
+# shellcheck disable=SC2086  # lists of words
+start $CI_NEWEST $CI_OLDEST pgbouncer
+export DBQ_TEST_START=no
+
+step "check" 900 make check
+step "vulnerabilities" 180 make vulnerabilities
+# shellcheck disable=SC2016  # the inner shell's
+step "other systems" 600 bash -euc 'for os in windows darwin freebsd; do
+    GOOS=$os go vet ./cmd/dbq ./conformance/cases ./dialect/sqlite
+  done'
+step "fuzz" 1500 env FUZZ_INPUTS=200000 make fuzz
+
+# tests NAME TARGETS ARGUMENT...: go test with these arguments on these servers, of which none may be missing.
+tests() {
+  local target name=$1 targets=$2 words=()
+  for target in $targets; do
+    words+=("$(printf '%s\n' "${dsns[@]}" | grep -i "^DBQ_TEST_${target}_DSN=")")
+  done
+  words+=("DBQ_TEST_REQUIRE=$(commas "$targets")" DBQ_TEST_CONTAINERS=no)
+  shift 2
+  step "$name" 2700 env "${words[@]}" ci/test.sh -count=1 "$@"
+}
+
+# Every test of all packages with the race detector, and each law under each strategy on each server.
+suites='^Test(Conformance|StrictSettings)$'
+laws=(-timeout 40m -parallel 12 -skip "$CI_POOLER_SKIP" ./conformance/engines -run)
+tests "tests" "$CI_NEWEST" "${CI_RACE[@]}" -skip "$suites" ./...
+tests "laws, race" postgres18 "${CI_RACE[@]}" "${laws[@]}" "$suites/^postgres18$"
+tests "laws" "$CI_NEWEST" "${laws[@]}" "$suites/^(sqlite|mysql97|mariadb118)$"
+tests "laws, oldest" "$CI_OLDEST pgbouncer" "${laws[@]}" "$suites/^(${CI_OLDEST// /|}|pgbouncer)$"
+
+# Some of the laws through testcontainers-go, as on a machine with Docker and no server: this tests the containers.
+step "containers" 900 env DBQ_TEST_CONTAINERS=only DBQ_TEST_REQUIRE="$(commas "$CI_CONTAINERS")" \
+  ci/test.sh -count=1 ./conformance/engines \
+  -run "TestConformance/^(${CI_CONTAINERS// /|})\$/skip-locked/(Schema|Enqueue|Checkout|Worker)"
+
+# Three nodes each, killed while work goes on; and servers that are restarted and killed under load.
+for cluster in $CI_CLUSTERS; do
+  step "cluster $cluster" 420 ci/clusters.sh "$cluster"
+done
+step "restarts" 480 make restarts
+
+step "browser" 700 env "${dsns[@]}" DBQ_TEST_REQUIRE=postgres18 make browser
+step "bench" 480 env "${dsns[@]}" make bench-smoke
+step "bench guard" 300 env "${dsns[@]}" make bench-guard BENCHFLAGS=-every
+step "demo" 300 ci/demo.sh # the README's first command
+finish
