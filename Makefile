@@ -1,4 +1,4 @@
-.PHONY: help test test-all check fuzz engines clusters restarts browser bench-smoke bench-guard
+.PHONY: help test test-all check fuzz servers engines clusters restarts browser bench-smoke bench-guard
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -14,6 +14,9 @@ check: ## check format, imports, sizes, generated files and scripts; lint; look 
 
 fuzz: ## run every fuzz test with 10,000 inputs, or FUZZ_INPUTS
 	@ci/fuzz.sh
+
+servers: ## install database servers for the tests, without Docker (Debian, as root)
+	@ci/engines/all.sh servers
 
 engines: ## install database servers and images for the tests (Debian, as root)
 	@ci/engines/all.sh

@@ -26,8 +26,8 @@ wait_for() {
   done
 }
 
-# used DIRECTORY: a process has DIRECTORY as its root. readlink fails for the ones that just ended.
-used() { { readlink /proc/[0-9]*/root || true; } 2>/dev/null | grep -xF -- "$(realpath -m "$1")" >/dev/null; }
+# used LINK DIRECTORY: a process has DIRECTORY as its LINK (cwd or root). readlink fails for the ones that just ended.
+used() { { readlink /proc/[0-9]*/"$1" || true; } 2>/dev/null | grep -xF -- "$(realpath -m "$2")" >/dev/null; }
 
 # use_local_images: lets testcontainers-go find the images that images.sh built, if they are here.
 use_local_images() {

@@ -38,7 +38,7 @@ for line in "${TREES[@]}"; do
   tree=$ENGINES/${line%%:*}
   stamp=$(stamp_of "$line")
   [ "$(cat "$tree/.stamp" 2>/dev/null)" != "$stamp" ] || continue
-  ! used "$tree" || die "$tree is old, and servers run in it: ci/engines/native.sh stop"
+  ! used root "$tree" || die "$tree is old, and servers run in it: ci/engines/native.sh stop"
   stale+=("$line") stamps+=("$stamp")
 done
 [ ${#stale[@]} -gt 0 ] || exit 0
