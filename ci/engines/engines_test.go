@@ -38,7 +38,7 @@ var engines = sync.OnceValue(func() []string {
 	return m.engines()
 })
 
-// found is a server of a PostgreSQL that is here, or of one in a tree, which starts sooner than other engines. Its state
+// found is a server of the first PostgreSQL that is here, or the first in a tree. Other engines start later. Its state
 // directory is the test's own, and does not exist yet; all have the same base name.
 func found(t *testing.T, inTree bool) *server {
 	t.Helper()
