@@ -1,4 +1,4 @@
-.PHONY: help test test-all check vulnerabilities fuzz engines clusters restarts browser laws
+.PHONY: help test test-all check vulnerabilities fuzz servers engines clusters restarts browser laws
 .PHONY: bench bench-smoke bench-guard
 
 help: ## list these commands
@@ -19,13 +19,16 @@ vulnerabilities: ## look for known vulnerabilities
 fuzz: ## run every fuzz test with 10,000 inputs, or FUZZ_INPUTS
 	@ci/fuzz.sh
 
+servers: ## install database servers for the tests, without Docker (Debian, as root)
+	@ci/engines/all.sh servers
+
 engines: ## install database servers and images for the tests (Debian, as root)
 	@ci/engines/all.sh
 
-clusters: ## test clusters whose nodes are killed (Debian, as root, after make engines)
+clusters: ## test clusters whose nodes are killed (Debian, as root, after make servers)
 	@ci/clusters.sh
 
-restarts: ## test servers that are restarted and killed under load (Debian, as root, after make engines)
+restarts: ## test servers that are restarted and killed under load (Debian, as root, after make servers)
 	@ci/restarts.sh
 
 browser: ## test the web console in Chromium, which is installed if it is missing (Debian, as root)

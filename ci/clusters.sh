@@ -1,6 +1,6 @@
 #!/bin/bash
 # Tests each cluster in turn: the laws of Contention, spread over its nodes, and those of Failover, which kill nodes. As
-# root on Debian, after make engines. Fails when a cluster cannot be started.
+# root on Debian, after make servers. Fails when a cluster cannot be started.
 #
 #   clusters.sh [CLUSTER...]   those of engines/native.sh; by default CI_CLUSTERS of targets.sh
 #

@@ -1,7 +1,7 @@
 #!/bin/bash
 # TestRestart of conformance/engines, and the clients of `dbq serve`, on each target in turn: workers and a producer go
 # on while their server is restarted, killed, and started again. The servers are started and stopped here. As root on
-# Debian, after make engines. Fails when one cannot be started.
+# Debian, after make servers. Fails when one cannot be started.
 #
 #   restarts.sh [TARGET...]   those of engines/native.sh; by default CI_RESTARTS of targets.sh
 #

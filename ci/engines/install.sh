@@ -1,11 +1,12 @@
 #!/bin/bash
-# Debian packages that the other scripts need. Root on Debian; does nothing when all is there.
+# Debian packages that the other scripts need, with "servers" as argument no Docker. Root on Debian; does nothing when
+# all is there.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/lib.sh"
 
 packages=()
-command -v dockerd >/dev/null || packages+=(docker.io)
+[ "${1:-}" = servers ] || command -v dockerd >/dev/null || packages+=(docker.io)
 command -v mmdebstrap >/dev/null || packages+=(mmdebstrap)
 command -v pgbouncer >/dev/null || packages+=(pgbouncer)
 command -v shellcheck >/dev/null || packages+=(shellcheck) # for make check

@@ -27,7 +27,7 @@ wait_for() {
 }
 
 # used LINK DIRECTORY: a process has DIRECTORY as its LINK (cwd or root). readlink fails for the ones that just ended.
-used() { { readlink /proc/[0-9]*/"$1" || true; } 2>/dev/null | grep -xF -- "$2" >/dev/null; }
+used() { { readlink /proc/[0-9]*/"$1" || true; } 2>/dev/null | grep -xF -- "$(realpath -m "$2")" >/dev/null; }
 
 # use_local_images: lets testcontainers-go find the images that images.sh built, if they are here.
 use_local_images() {

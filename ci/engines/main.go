@@ -39,7 +39,10 @@ DBQ_ENGINES         the directory of the trees, by default /var/cache/dbq-engine
 `
 
 func main() {
-	err := run(os.Args[1:])
+	m, err := openMachine(os.Getenv("DBQ_ENGINES_STATE"), os.Getenv("DBQ_ENGINES"))
+	if err == nil {
+		err = m.run(os.Args[1:])
+	}
 	if errors.Is(err, errUsage) {
 		fmt.Fprint(os.Stderr, usage)
 		os.Exit(2)
@@ -55,31 +58,33 @@ var errUsage = errors.New("usage")
 
 func say(format string, args ...any) { fmt.Fprintf(os.Stderr, "engines: "+format+"\n", args...) }
 
-func run(args []string) error {
+func (m machine) run(args []string) error {
 	if len(args) == 0 {
 		return errUsage
-	}
-	m, err := openMachine()
-	if err != nil {
-		return err
 	}
 	switch command, names := args[0], args[1:]; {
 	case command == "list" && len(names) == 0:
 		m.list()
 	case command == "start" && slices.Equal(names, []string{"-found"}):
-		return m.startFound()
+		return m.locked(m.startFound)
 	case command == "start" && len(names) > 0:
-		for _, name := range names {
-			if err := m.start(name, name); err != nil {
-				return err
+		return m.locked(func() error {
+			for _, name := range names {
+				if err := m.start(name, name); err != nil {
+					return err
+				}
 			}
-		}
+			return nil
+		})
+	case command == "stop" && m.unused():
 	case command == "stop":
-		return m.stop(names)
+		return m.locked(func() error { return m.stop(names) })
 	case command == "writer" && len(names) == 1:
 		return m.printWriter(names[0])
-	case (command == "kill" || command == "restart") && (len(names) == 1 || len(names) == 2):
-		return m.disturb(command == "kill", names)
+	case command == "kill" && (len(names) == 1 || len(names) == 2):
+		return m.disturb(true, names)
+	case command == "restart" && (len(names) == 1 || len(names) == 2):
+		return m.locked(func() error { return m.disturb(false, names) })
 	default:
 		return errUsage
 	}

@@ -116,7 +116,7 @@ func (m machine) find(name string) (programs, error) {
 	case family == "postgres" && exists(filepath.Dir(onPath), "initdb") && version("", onPath, `(\d+)`) == digits:
 		return m.here(place.user, filepath.Dir(onPath)), nil
 	case family == "pgbouncer":
-		return programs{}, errors.New("pgbouncer is not installed; make engines (as root) does it")
+		return programs{}, errors.New("pgbouncer is not installed; make servers (as root) does it")
 	case !m.root:
 		return programs{}, fmt.Errorf("only root can start %s: it runs in a tree", name)
 	}
@@ -131,7 +131,7 @@ func (m machine) find(name string) (programs, error) {
 			return programs{tree, place.bin, uid, gid}, nil
 		}
 	}
-	return programs{}, fmt.Errorf("no programs for %s; make engines (as root) installs them", name)
+	return programs{}, fmt.Errorf("no programs for %s; make servers (as root) installs them", name)
 }
 
 // here are programs of this machine. If their user is missing, root runs them as nobody.

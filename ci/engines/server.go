@@ -5,7 +5,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -18,7 +17,6 @@ import (
 )
 
 const (
-	address    = "127.0.0.1"
 	startLimit = 90 * time.Second // of a server that starts, or a node that joins
 	stopLimit  = 20 * time.Second // of a clean stop; then it is killed
 	killLimit  = 10 * time.Second // of a process that got SIGKILL
@@ -52,40 +50,12 @@ func (s *server) data() string {
 	if s.tree == "" {
 		return filepath.Join(s.machine.state, "data", s.name)
 	}
-	return filepath.Join("/srv", filepath.Base(s.machine.state), s.name)
+	return filepath.Join(s.machine.inTree, s.name)
 }
 
 func (s *server) dir() string { return s.tree + s.data() }
 
 func (s *server) path(file string) string { return filepath.Join(s.dir(), file) }
-
-// port is the port for what; "port" is for clients. It is chosen once, below those that the kernel hands out.
-func (s *server) port(what string) string {
-	file := filepath.Join(s.machine.state, s.name+"."+what)
-	for {
-		if content, err := os.ReadFile(file); err == nil {
-			return strings.TrimSpace(string(content))
-		}
-		port := strconv.Itoa(20000 + rand.IntN(12000))
-		if l, err := net.Listen("tcp", address+":"+port); err == nil {
-			l.Close()
-			if err := os.WriteFile(file, []byte(port), 0o644); err != nil {
-				return "0"
-			}
-		}
-	}
-}
-
-func (s *server) address(what string) string { return address + ":" + s.port(what) }
-
-// addresses lists where each of the nodes listens for what.
-func addresses(nodes []*server, what string) string {
-	var list []string
-	for _, n := range nodes {
-		list = append(list, n.address(what))
-	}
-	return strings.Join(list, ",")
-}
 
 // dsn is the server's DSN for the tests; others are nodes to try when it is gone.
 func (s *server) dsn(others ...*server) string {
