@@ -126,7 +126,7 @@ const crashingKind = "killer"
 // childCrashingTasks runs a worker, some of whose handlers kill its process, until its standard input ends.
 func childCrashingTasks(ctx context.Context, w *transcript.Caller, s childSpec) error {
 	return (&worker.Worker{Queue: w.Queue, Concurrency: 5, Batch: s.Batch[0], Lease: s.Lease,
-		PollMax: 100 * time.Millisecond, Grace: patience,
+		PollMax: 100 * time.Millisecond, Grace: defaultPatience,
 		Handler: worker.Func(func(_ context.Context, task dbq.Task) error {
 			if task.Kind == crashingKind {
 				time.Sleep(s.Pause / 2) // others begin

@@ -171,7 +171,7 @@ func lockedSettle(t *test) {
 			dbq.Completed([]byte("done"))}[i%4])
 	}
 	tx := t.lockRows("0", "1", "2", "3")
-	ctx, cancel := context.WithTimeout(t.ctx, patience/2)
+	ctx, cancel := context.WithTimeout(t.ctx, t.Patience/2)
 	defer cancel()
 	out, err := q.SettleMany(ctx, ss)
 	t.must(err)

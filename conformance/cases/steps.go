@@ -21,8 +21,8 @@ const (
 	long = time.Hour
 	// short is a lease that expires at once; see awaitExpiry.
 	short = time.Millisecond
-	// patience bounds the wait for something that time brings about.
-	patience = 40 * time.Second
+	// defaultPatience is that of an Env without one, and of worker processes.
+	defaultPatience = 40 * time.Second
 )
 
 // inGroup puts cases into a group.
@@ -35,7 +35,7 @@ func inGroup(name string, cases ...Case) []Case {
 
 // eventually polls until ok returns true. Without fixed delays, a slow machine only takes longer.
 func (t *test) eventually(what string, ok func() bool) {
-	end := time.Now().Add(patience)
+	end := time.Now().Add(t.Patience)
 	for pause := time.Millisecond; ; pause = min(pause*2, 50*time.Millisecond) {
 		if ok() {
 			return
