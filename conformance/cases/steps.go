@@ -139,6 +139,16 @@ func (t *test) awaitExpiry(c *dbq.Client, id uuid.UUID) {
 	t.eventually("the lease expires", func() bool { return t.now(c).After(until) })
 }
 
+// expireLeases ends the leases of a queue, whose holders are gone, instead of waiting for their ends.
+func (t *test) expireLeases(q *dbq.Queue) {
+	var leases []dbq.Lease
+	for _, task := range t.list(q.Client(), admin.Filter{Queue: q.Name(), States: []dbq.State{dbq.StateProcessing}}) {
+		leases = append(leases, dbq.Lease{Task: task.ID, Queue: q.Name(), Fence: task.Fence})
+	}
+	_, _, err := q.ExtendMany(t.ctx, leases, short)
+	t.must(err)
+}
+
 // abandon takes the only due task and lets its lease expire, like a worker that crashes.
 func (t *test) abandon(q *dbq.Queue) dbq.Task {
 	task := t.take(q, short)
