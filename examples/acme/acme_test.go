@@ -11,7 +11,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	conformance.Child() // lets cases start worker processes of this very program
+	conformance.Child()                // lets cases start worker processes of this very program
 	_ = flag.Set("test.parallel", "8") // unless go test is told: cases wait most of their time
 	os.Exit(m.Run())
 }
