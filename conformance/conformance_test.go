@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) {
 	conformance.Child()
-	_ = flag.Set("test.parallel", "6") // unless go test is told: cases wait most of their time
+	_ = flag.Set("test.parallel", "6") // the default of go test -parallel: cases mostly wait
 	os.Exit(m.Run())
 }
 

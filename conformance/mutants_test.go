@@ -107,8 +107,8 @@ func runNamed(t *testing.T, scheme string, names []string) []Result {
 	return out
 }
 
-// mutantPatience is that of the cases here: some mutants make a case wait for what never comes. The sound dialect passes
-// with it, too, so that no mutant is caught for want of it.
+// mutantPatience is that of the cases here: some mutants make a case wait for what never comes. The sound dialect
+// passes with it, too, so that no mutant is caught for want of it.
 const mutantPatience = 5 * time.Second
 
 // raceFor is how long a case that finds a mutant by chance is repeated. On a quiet machine it needs a few seconds.

@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) {
 	conformance.Child()                // lets cases start worker processes of this very program
-	_ = flag.Set("test.parallel", "8") // unless go test is told: cases wait most of their time
+	_ = flag.Set("test.parallel", "8") // the default of go test -parallel: cases mostly wait
 	os.Exit(m.Run())
 }
 
