@@ -1,6 +1,7 @@
 package conformance_test
 
 import (
+	"flag"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 
 func TestMain(m *testing.M) {
 	conformance.Child()
+	_ = flag.Set("test.parallel", "6") // the default of go test -parallel: cases mostly wait
 	os.Exit(m.Run())
 }
 

@@ -26,6 +26,8 @@ type suite struct {
 	count   atomic.Int64
 	started time.Time
 
+	patience time.Duration // see cases.Env
+
 	mu     sync.Mutex
 	left   []cases.Object // what must still be removed
 	shares bool           // the shared tables are in left
@@ -112,8 +114,9 @@ func (s *suite) run(ctx context.Context, c cases.Case, strategy dialect.Strategy
 		r.Skipped = "known: " + reason
 		return r
 	}
-	env := cases.Env{Strategy: strategy, Dir: dir, Seed: s.seed, Log: log, Load: s.h.Load, Processes: s.h.Processes,
-		OddSession: s.h.OddSession, Transactions: s.h.Transactions, Cluster: (*cases.Cluster)(s.h.Cluster)}
+	env := cases.Env{Strategy: strategy, Dir: dir, Seed: s.seed, Log: log, Patience: s.patience, Load: s.h.Load,
+		Processes: s.h.Processes, OddSession: s.h.OddSession, Transactions: s.h.Transactions,
+		Cluster: (*cases.Cluster)(s.h.Cluster)}
 	if c.SharedTables {
 		// MariaDB briefly locks the first row after a range, so a checkout can skip another case's task in the same table.
 		s.sharedRuns.Lock()

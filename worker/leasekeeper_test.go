@@ -62,7 +62,7 @@ func TestHeartbeatThatFailsIsRepeatedBeforeTheLeaseEnds(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	const lease = 12 * time.Second // long beside the grace of two seconds that a statement under way has
+	const lease = 6 * time.Second // long beside the grace of two seconds that a statement under way has
 	id := enqueue(t, q, 1, dbq.NewTask{})[0]
 	start(t, worker.Worker{Queue: q, Handler: long(lease+time.Second, began), Lease: lease, Unlisted: true,
 		Logger: slog.New(slog.DiscardHandler)})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -26,6 +27,9 @@ import (
 // TestMain keeps what is logged by default, as on purpose in many tests, out of their output.
 func TestMain(m *testing.M) {
 	slog.SetDefault(slog.New(slog.DiscardHandler))
+	// The default of go test -parallel. Tests mostly wait, and not in a bubble of testing/synctest, because the database
+	// has a clock of its own.
+	_ = flag.Set("test.parallel", "6")
 	os.Exit(m.Run())
 }
 

@@ -65,6 +65,9 @@ type Env struct {
 	Seed       uint64
 	Log        func(line string) // may be nil
 
+	// Patience bounds the wait for something that time brings about; 0 means 40 s.
+	Patience time.Duration
+
 	Load         int
 	Processes    bool
 	OddSession   func(dsn string) string

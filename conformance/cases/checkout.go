@@ -76,8 +76,8 @@ func checkoutEmpty(t *test) {
 func checkoutOnce(t *test) {
 	c := t.open()
 	q := c.Queue("q")
-	t.enqueueMany(q, 1500, nil)
 	for range 3 { // the first of a client looks for expired leases first of all, the others at last
+		t.enqueueMany(q, 1500, nil)
 		tasks := t.checkout(q, dbq.MaxCheckout, short)
 		seen := map[uuid.UUID]bool{}
 		for _, task := range tasks {
@@ -92,7 +92,6 @@ func checkoutOnce(t *test) {
 					row.Fence)
 			}
 		}
-		t.enqueueMany(q, 1500, nil)
 	}
 }
 

@@ -37,7 +37,7 @@ func checkoutPassesLocked(t *test) {
 
 	// The client is new, so that it looks for expired leases first. A server gives up waiting for a lock much later.
 	q = t.open().Queue("q")
-	ctx, cancel := context.WithTimeout(t.ctx, patience/2)
+	ctx, cancel := context.WithTimeout(t.ctx, t.Patience/2)
 	defer cancel()
 	got := map[string]int{}
 	take := func(n int) error {

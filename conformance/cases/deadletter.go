@@ -240,7 +240,7 @@ func noticeByWorker(t *test) {
 			if n.Error != errBoom.Error() || n.Queue != "q" || n.Worker == "" {
 				t.Errorf("the notice is %+v", n)
 			}
-		case <-time.After(patience):
+		case <-time.After(t.Patience):
 			t.Fatalf("%d of %d notices arrived", len(tasks), len(ids))
 		}
 	}

@@ -137,23 +137,35 @@ func (t *test) lateRequests(f faultCall) {
 	}
 }
 
-// cutAtEveryByte moves the cut over the bytes of two calls, in steps when there are many.
+// cutAtEveryByte moves the cut over the bytes of two calls, in steps when there are many. Four clients share the cuts
+// of the enqueue, which searches for its task for a while.
 func cutAtEveryByte(t *test) {
-	p, dsn := t.throughProxy()
-	direct, c := t.open(), t.oneConnection(dsn)
-	for _, f := range []faultCall{faultCallNamed("Enqueue"), faultCallNamed("Complete")} {
+	const enqueuers = 4
+	direct := t.open()
+	var proxies [enqueuers + 1]*proxy.Proxy
+	var clients [enqueuers + 1]*dbq.Client
+	for i := range proxies {
+		p, dsn := t.throughProxy()
+		proxies[i], clients[i] = p, t.oneConnection(dsn)
+	}
+	t.concurrently(len(proxies), func(_ context.Context, i int) {
+		p, c := proxies[i], clients[i]
+		f, first, every := faultCallNamed("Enqueue"), int64(i), int64(enqueuers)
+		if i == enqueuers {
+			f, first, every = faultCallNamed("Complete"), 0, 1
+		}
 		// The first call prepares statements, the second shows how many bytes one takes.
 		for range 2 {
 			t.checkCall("undisturbed", direct, f, t.callDisturbed(direct, c, f, arm(p, proxy.Rule{}), func() {}))
 		}
 		total := p.Sent()
 		step := max(1, total/int64(t.load(50)))
-		for n := int64(1); n <= total; n += step {
+		for n := 1 + first*step; n <= total; n += every * step {
 			r := proxy.Rule{AtByte: n}
 			s := t.callDisturbed(direct, c, f, arm(p, r), func() { p.Heal() })
 			t.checkCall(fmt.Sprintf("cut after %v of %d", r, total), direct, f, s)
 		}
-	}
+	})
 }
 
 func cutInsideAnswer(t *test) {

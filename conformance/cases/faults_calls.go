@@ -12,6 +12,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/conformance/internal/transcript"
+	"github.com/dbq-go/dbq/internal/store"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 )
@@ -59,7 +60,7 @@ var subjects atomic.Int64
 func (t *test) callDisturbed(direct, disturbed *dbq.Client, f faultCall,
 	when func(ctx context.Context) (context.Context, func()), heal func()) *faultRun {
 	s := t.newFaultRun(direct, f)
-	ctx, cancel := context.WithTimeout(t.ctx, patienceOfCall)
+	ctx, cancel := context.WithTimeout(store.WithoutPauses(t.ctx), patienceOfCall)
 	defer cancel()
 	ctx, done := when(ctx)
 	s.err = f.call(ctx, disturbed.Queue(s.queue), s)

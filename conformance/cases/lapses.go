@@ -29,7 +29,7 @@ func lapseCases() []Case {
 // killerCases are about tasks that end their worker's process.
 func killerCases() []Case {
 	return inGroup("Worker",
-		Case{Name: "CrashingTaskCostsNoOtherAttempts", Alone: true, run: workerCrashingTask,
+		Case{Name: "CrashingTaskCostsNoOtherAttempts", Once: true, Alone: true, run: workerCrashingTask,
 			Law: "A task that kills its worker process goes to POISON after at most two more crashes than it has attempts, " +
 				"and costs no other task an attempt."})
 }
@@ -126,7 +126,7 @@ const crashingKind = "killer"
 // childCrashingTasks runs a worker, some of whose handlers kill its process, until its standard input ends.
 func childCrashingTasks(ctx context.Context, w *transcript.Caller, s childSpec) error {
 	return (&worker.Worker{Queue: w.Queue, Concurrency: 5, Batch: s.Batch[0], Lease: s.Lease,
-		PollMax: 100 * time.Millisecond, Grace: patience,
+		PollMax: 100 * time.Millisecond, Grace: defaultPatience,
 		Handler: worker.Func(func(_ context.Context, task dbq.Task) error {
 			if task.Kind == crashingKind {
 				time.Sleep(s.Pause / 2) // others begin
@@ -149,8 +149,7 @@ func workerCrashingTask(t *test) {
 	deaths := 0
 	for ended := false; !ended; {
 		p := t.start(childSpec{Do: "crashing tasks", Name: fmt.Sprintf("process %d", deaths), Queue: q.Name(),
-			Batch: []int{10},
-			Lease: 2 * time.Second, Pause: 100 * time.Millisecond})
+			Batch: []int{10}, Lease: long, Pause: 100 * time.Millisecond})
 		t.eventually("the process ends, or the work", func() bool {
 			ended = t.crashingTasksEnded(c, ids)
 			return ended || p.gone()
@@ -160,6 +159,7 @@ func workerCrashingTask(t *test) {
 		} else if deaths++; deaths > most {
 			t.Fatalf("the task has killed %d processes", deaths)
 		}
+		t.expireLeases(q)
 	}
 	if deaths < attempts || deaths > attempts+2 {
 		t.Errorf("the task killed %d processes, want its %d attempts and at most 2 more", deaths, attempts)

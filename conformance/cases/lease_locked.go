@@ -17,16 +17,16 @@ import (
 // lockedCases are about settling tasks whose rows a transaction of others has locked.
 func lockedCases() []Case {
 	return inGroup("Lease",
-		Case{Name: "WorkerSkipsLocked", run: lockedWorker,
+		Case{Name: "WorkerSkipsLocked", Once: true, run: lockedWorker,
 			Law: "While another transaction has locked some of a worker's tasks, the worker settles all others; it keeps the " +
 				"leases of the locked ones and settles them when that transaction has ended."},
-		Case{Name: "StartSkipsLocked", run: lockedStart,
+		Case{Name: "StartSkipsLocked", Once: true, run: lockedStart,
 			Law: "A task that another transaction has locked before its last attempt starts does not delay its batch until " +
 				"the lease ends, costs no other task its lease, and is handled when that transaction has ended."},
-		Case{Name: "SettleSkipsLocked", run: lockedSettle,
+		Case{Name: "SettleSkipsLocked", Once: true, run: lockedSettle,
 			Law: "SettleMany skips a task that another transaction has locked, reports ErrLocked for it, and settles all " +
 				"others; the task can be settled when that transaction has ended."},
-		Case{Name: "CompleteWaitsForLocked", run: lockedComplete,
+		Case{Name: "CompleteWaitsForLocked", Once: true, run: lockedComplete,
 			Law: "Settle and Complete wait for a transaction that has locked the task, as long as their context allows."},
 	)
 }
@@ -35,7 +35,7 @@ func lockedWorker(t *test) {
 	t.must(t.lockRows("none").Rollback()) // it is skipped where transactions do not lock rows
 	c := t.open()
 	q := c.Queue("work")
-	const n, locked, lease = 200, 4, 8 * time.Second
+	const n, locked, lease = 200, 4, 5 * time.Second
 	t.enqueueMany(q, n, numbered)
 	var calls, lost atomic.Int64
 	release := make(chan struct{})
@@ -114,7 +114,7 @@ func countLost(n *atomic.Int64) func(worker.Observation) {
 
 func lockedStart(t *test) {
 	t.must(t.lockRows("none").Rollback()) // it is skipped where transactions do not lock rows
-	const n, lease = 10, 12 * time.Second
+	const n, lease = 10, 6 * time.Second
 	other := t.beginTx(t.open())
 	lock := sync.OnceValue(func() error { // between the checkout and the start
 		_, err := other.ExecContext(t.ctx, "UPDATE "+t.Prefix+"task SET kind = kind WHERE reference = '0'")
@@ -171,7 +171,7 @@ func lockedSettle(t *test) {
 			dbq.Completed([]byte("done"))}[i%4])
 	}
 	tx := t.lockRows("0", "1", "2", "3")
-	ctx, cancel := context.WithTimeout(t.ctx, patience/2)
+	ctx, cancel := context.WithTimeout(t.ctx, t.Patience/2)
 	defer cancel()
 	out, err := q.SettleMany(ctx, ss)
 	t.must(err)
@@ -209,21 +209,23 @@ func lockedComplete(t *test) {
 	q := c.Queue("q")
 	task := t.takeNew(q, dbq.NewTask{Reference: "locked"}, long)
 	tx := t.lockRows("locked")
-	for _, wait := range []time.Duration{50 * time.Millisecond, 3 * time.Second} {
-		ctx, cancel := context.WithTimeout(t.ctx, wait)
-		err := q.Complete(ctx, task.Lease, nil)
-		cancel()
-		if err == nil || errors.Is(err, dbq.ErrLeaseLost) || errors.Is(err, dbq.ErrLocked) {
-			t.Errorf("Complete with %v for a locked task: got error %v, want one that says that its time was over", wait, err)
-		}
-		t.wantState(c, task.ID, dbq.StateProcessing)
-	}
 	done := make(chan error, 1)
 	go func() { done <- q.Settle(t.ctx, task.Lease, dbq.Parked(errBoom)) }()
+	waits := []time.Duration{50 * time.Millisecond, 3 * time.Second} // longer than any wait for a lock that dbq gives up
+	t.concurrently(len(waits), func(ctx context.Context, i int) {
+		ctx, cancel := context.WithTimeout(ctx, waits[i])
+		defer cancel()
+		err := q.Complete(ctx, task.Lease, nil)
+		if err == nil || errors.Is(err, dbq.ErrLeaseLost) || errors.Is(err, dbq.ErrLocked) {
+			t.Errorf("Complete with %v for a locked task: got error %v, want one that says that its time was over", waits[i],
+				err)
+		}
+	})
+	t.wantState(c, task.ID, dbq.StateProcessing)
 	select {
 	case err := <-done:
-		t.Errorf("Fail of a locked task returned %v while it was locked", err)
-	case <-time.After(3 * time.Second): // longer than any wait for a lock that dbq gives up
+		t.Errorf("Settle of a locked task returned %v while it was locked", err)
+	default:
 	}
 	t.must(tx.Rollback())
 	t.must(<-done)

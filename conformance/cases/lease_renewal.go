@@ -56,7 +56,7 @@ func renewalLocked(t *test) {
 	tx := t.beginTx(other)
 	t.must(other.Queue("q").CompleteTx(t.ctx, tx, leases[7], nil))
 	t.skipOneWriter(tx)
-	ctx, cancel := context.WithTimeout(t.ctx, patience/2) // a server gives up waiting for a lock later
+	ctx, cancel := context.WithTimeout(t.ctx, t.Patience/2) // a server gives up waiting for a lock later
 	defer cancel()
 	renewed, lost, err := q.ExtendMany(ctx, leases, long)
 	t.must(err)

@@ -152,9 +152,9 @@ func leaseRetry(t *test) {
 	task := t.takeNew(q, dbq.NewTask{}, long)
 	const pause = 50 * time.Millisecond
 	for _, retry := range []func() dbq.Outcome{
+		func() dbq.Outcome { return dbq.Failed(errBoom) }, // the pause is shortest after the first attempt
 		func() dbq.Outcome { return dbq.RetryIn(pause, errBoom) },
 		func() dbq.Outcome { return dbq.RetryAt(t.now(c).Add(pause), errBoom) },
-		func() dbq.Outcome { return dbq.Failed(errBoom) },
 	} {
 		t.must(q.Settle(t.ctx, task.Lease, retry()))
 		due := t.get(c, task.ID).Due

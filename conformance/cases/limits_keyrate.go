@@ -191,7 +191,7 @@ func keyRateGoesOn(t *test) {
 	for i := range n {
 		select {
 		case <-done:
-		case <-time.After(patience):
+		case <-time.After(t.Patience):
 			t.Fatalf("%d of %d tasks have started", i, n)
 		}
 	}
@@ -264,7 +264,7 @@ func keyRateKilled(t *test) {
 	ids := t.enqueueMany(q, tasks, func(i int, nt *dbq.NewTask) { nt.Key, nt.MaxAttempts = key(i), 1000 })
 	for i := range processes {
 		p := t.start(childSpec{Do: "crash", Name: fmt.Sprint("killed ", i), Queue: "q", Lease: 100 * time.Millisecond})
-		defer p.wait(patience)
+		defer p.wait(t.Patience)
 	}
 	crashed := func() (n int) {
 		for _, id := range ids {

@@ -172,7 +172,7 @@ func limitLockedWorker(t *test) {
 				if reference != "" {
 					locked++
 				}
-			case <-time.After(patience):
+			case <-time.After(t.Patience):
 				t.Fatalf("%d of %d tasks were handled", i, n)
 			}
 		}

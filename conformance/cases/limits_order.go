@@ -154,7 +154,7 @@ func limitOrderWakes(t *test) {
 	wakes := func(what string, do func() error) {
 		mine.BeforeCheckout() // serves what came before
 		t.must(do())
-		if !woken(mine, patience) {
+		if !woken(mine, t.Patience) {
 			t.Errorf("%s: not woken", what)
 		}
 	}

@@ -54,7 +54,7 @@ func limitRateGoesOn(t *test) {
 		t.must(q.Complete(t.ctx, tasks[0].Lease, nil))
 	}
 	took := time.Since(begin)
-	if took < (n-2)*per || took > patience/2 {
+	if took < (n-2)*per || took > defaultPatience/2 {
 		t.Errorf("%d tasks took %v at one in %v", n, took, per)
 	}
 }

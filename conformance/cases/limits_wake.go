@@ -30,7 +30,7 @@ func limitWakes(t *test) {
 	next := func(after string) (task dbq.Task) {
 		select {
 		case task = <-started:
-		case <-time.After(patience):
+		case <-time.After(t.Patience):
 			t.Fatalf("no task started after %s", after)
 		}
 		return task

@@ -78,7 +78,7 @@ func operateEnds(t *test, event state.Event, want error) {
 			var task dbq.Task
 			select {
 			case task = <-started:
-			case <-time.After(patience):
+			case <-time.After(t.Patience):
 				t.Fatalf("the task is not started")
 			}
 			t.must(admin.New(operator).Operate(t.ctx, event, task.ID, admin.By("ops"), admin.Reason("enough")))
@@ -89,7 +89,7 @@ func operateEnds(t *test, event state.Event, want error) {
 					!strings.Contains(cause.Error(), "by ops: enough") {
 					t.Errorf("%s: the cause is %v, want %v, who did it and why", name, cause, want)
 				}
-			case <-time.After(patience):
+			case <-time.After(t.Patience):
 				t.Fatalf("%s: the handler's context did not end", name)
 			}
 			if best = min(best, time.Since(begin)); best <= most {

@@ -69,7 +69,7 @@ func (p *process) kill() {
 // stop lets the process finish what it holds, and records a failure unless it ends without an error.
 func (p *process) stop() {
 	p.stdin.Close()
-	p.wait(patience)
+	p.wait(p.t.Patience)
 	if p.err != nil {
 		p.t.Errorf("process %s: %v\n%s", p.spec.Name, p.err, p.stderr.String())
 		return
@@ -231,7 +231,7 @@ func crashingTaskEndsInPoison(t *test) {
 	for i := range attempts {
 		p := t.start(childSpec{Do: "crash", Name: fmt.Sprintf("process %d", i), Queue: "crashing",
 			Lease: 50 * time.Millisecond})
-		p.wait(patience)
+		p.wait(t.Patience)
 		if p.err == nil || len(p.records()) == 0 {
 			t.Fatalf("process %d was to die in its attempt; it ended with %v\n%s", i, p.err, p.stderr.String())
 		}

@@ -38,6 +38,9 @@ func (c Case) Run(ctx context.Context, env Env) Result {
 	defer cancel()
 	name := fnv.New64a()
 	name.Write([]byte(string(env.Strategy) + "/" + c.FullName()))
+	if env.Patience == 0 {
+		env.Patience = defaultPatience
+	}
 	t := &test{Env: env, ctx: ctx, rand: rand.New(rand.NewPCG(env.Seed, name.Sum64()))}
 	if !env.KeepTables {
 		t.drops(Tables(env.DSN, env.Prefix))

@@ -94,7 +94,7 @@ func statisticsOfWorkers(t *test) {
 	all.Wait()
 	for _, queue := range queues {
 		got := t.statistics(c, queue)
-		if latency, took := got.Latency.P99, got.RunTime.P99; latency <= 0 || latency > patience || took <= 0 {
+		if latency, took := got.Latency.P99, got.RunTime.P99; latency <= 0 || latency > defaultPatience || took <= 0 {
 			t.Errorf("%s: the latency is up to %v and the run time up to %v", queue, latency, took)
 		}
 		got.Latency, got.RunTime = admin.Percentiles{}, admin.Percentiles{}

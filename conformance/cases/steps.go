@@ -21,8 +21,8 @@ const (
 	long = time.Hour
 	// short is a lease that expires at once; see awaitExpiry.
 	short = time.Millisecond
-	// patience bounds the wait for something that time brings about.
-	patience = 40 * time.Second
+	// defaultPatience is that of an Env without one, and of worker processes.
+	defaultPatience = 40 * time.Second
 )
 
 // inGroup puts cases into a group.
@@ -35,7 +35,7 @@ func inGroup(name string, cases ...Case) []Case {
 
 // eventually polls until ok returns true. Without fixed delays, a slow machine only takes longer.
 func (t *test) eventually(what string, ok func() bool) {
-	end := time.Now().Add(patience)
+	end := time.Now().Add(t.Patience)
 	for pause := time.Millisecond; ; pause = min(pause*2, 50*time.Millisecond) {
 		if ok() {
 			return
@@ -137,6 +137,16 @@ func (t *test) awaitExpiry(c *dbq.Client, id uuid.UUID) {
 		t.Fatalf("task %s has no lease that could expire", id)
 	}
 	t.eventually("the lease expires", func() bool { return t.now(c).After(until) })
+}
+
+// expireLeases ends the leases of a queue, whose holders are gone, instead of waiting for their ends.
+func (t *test) expireLeases(q *dbq.Queue) {
+	var leases []dbq.Lease
+	for _, task := range t.list(q.Client(), admin.Filter{Queue: q.Name(), States: []dbq.State{dbq.StateProcessing}}) {
+		leases = append(leases, dbq.Lease{Task: task.ID, Queue: q.Name(), Fence: task.Fence})
+	}
+	_, _, err := q.ExtendMany(t.ctx, leases, short)
+	t.must(err)
 }
 
 // abandon takes the only due task and lets its lease expire, like a worker that crashes.

@@ -115,7 +115,7 @@ func (t *test) listening(c *dbq.Client) *wake.Waiter {
 	w := t.waiter(c)
 	if receivesNotifications(c) {
 		t.eventually("the client listens", listening(c))
-		woken(w, patience)
+		woken(w, t.Patience)
 	}
 	return w
 }
@@ -132,7 +132,7 @@ func wakeEnqueue(t *test) {
 	w := t.listening(c)
 	for name, enqueue := range map[string]*dbq.Queue{"the same client": c.Queue("q"), "another client": other.Queue("q")} {
 		t.enqueue(enqueue, dbq.NewTask{})
-		if !woken(w, patience) {
+		if !woken(w, t.Patience) {
 			t.Errorf("not woken by an enqueue of %s", name)
 		}
 	}
@@ -172,7 +172,7 @@ func wakeReenqueue(t *test) {
 	step := func(what string, wakes bool, do func() error) {
 		mine.BeforeCheckout() // serves what came before
 		t.must(do())
-		if wakes && !woken(mine, patience) {
+		if wakes && !woken(mine, t.Patience) {
 			t.Errorf("%s: not woken", what)
 		}
 		if !wakes && woken(mine, 30*time.Millisecond) {
@@ -203,7 +203,7 @@ func wakeLater(t *test) {
 	check := func(what string, act func()) {
 		act()
 		begin := time.Now() // the task is due later after a moment before this
-		if !woken(w, patience) {
+		if !woken(w, t.Patience) {
 			t.Errorf("%s: not woken", what)
 		} else if took := time.Since(begin); took < later/2 {
 			t.Errorf("%s: woken after %v", what, took)
@@ -217,7 +217,7 @@ func wakeLater(t *test) {
 	check("enqueued with a delay", func() { t.enqueue(q, dbq.NewTask{Delay: later}) })
 	take := func() dbq.Lease {
 		task := t.takeNew(q, dbq.NewTask{}, long)
-		woken(w, patience) // of the enqueue
+		woken(w, t.Patience) // of the enqueue
 		return task.Lease
 	}
 	check("released", func() { t.must(q.Settle(t.ctx, take(), dbq.Released(later))) })
@@ -232,9 +232,9 @@ func wakeTx(t *test) {
 	defer tx.Rollback()
 	_, err = q.EnqueueTx(t.ctx, tx, dbq.NewTask{})
 	t.must(err)
-	woken(w, patience) // maybe before the commit
+	woken(w, t.Patience) // maybe before the commit
 	t.must(tx.Commit())
-	if !woken(w, patience) {
+	if !woken(w, t.Patience) {
 		t.Errorf("not woken after the commit")
 	}
 }
@@ -252,13 +252,13 @@ func wakeAcross(t *test) {
 	t.needsNotifications(c)
 	w, far := t.listening(c), t.otherProcess(t.open()).Queue("q")
 	t.enqueue(far, dbq.NewTask{})
-	if !woken(w, patience) {
+	if !woken(w, t.Patience) {
 		t.Errorf("not woken by another process's enqueue")
 	}
 	for range 20 { // a notification for each of the first and the last at least
 		t.enqueue(far, dbq.NewTask{})
 	}
-	if !woken(w, patience) {
+	if !woken(w, t.Patience) {
 		t.Errorf("not woken by another process's enqueues in a row")
 	}
 	silent := t.open(dbq.WithoutNotify())
@@ -275,7 +275,7 @@ func wakeOperators(t *test) {
 	operators := map[string]*dbq.Client{"this process": t.open()}
 	if receivesNotifications(c) {
 		t.eventually("the client listens", listening(c))
-		receives(w.C(), patience) // it begins to listen
+		receives(w.C(), t.Patience) // it begins to listen
 		operators["another process"] = t.otherProcess(c)
 	}
 	_, err := access.Of(c).Control.Report(t.ctx, control.Worker{ID: "w", Queue: "q"}, time.Hour)
@@ -288,11 +288,11 @@ func wakeOperators(t *test) {
 			t.Errorf("woken by an enqueue, or by another queue's settings")
 		}
 		t.must(ops.ConfigureQueue(t.ctx, "q", func(s *admin.QueueSettings) { s.Batch++ }))
-		if !receives(w.C(), patience) {
+		if !receives(w.C(), t.Patience) {
 			t.Errorf("not woken by settings from %s", name)
 		}
 		t.must(ops.CommandWorker(t.ctx, "w", dbq.CommandPause))
-		if !receives(w.C(), patience) {
+		if !receives(w.C(), t.Patience) {
 			t.Errorf("not woken by a command from %s", name)
 		}
 	}
@@ -306,14 +306,14 @@ func wakeCut(t *test) {
 	t.Cleanup(func() { c.Close() })
 	w := t.listening(c)
 	p.CutAll()
-	if !woken(w, patience) {
+	if !woken(w, t.Patience) {
 		t.Errorf("not woken after the connection was cut and made again")
 	}
 	t.enqueue(t.otherProcess(t.open()).Queue("q"), dbq.NewTask{})
-	if !woken(w, patience) {
+	if !woken(w, t.Patience) {
 		t.Errorf("not woken by another process's enqueue after the connection was cut")
 	}
-	ctx, cancel := context.WithTimeout(t.ctx, patience)
+	ctx, cancel := context.WithTimeout(t.ctx, t.Patience)
 	defer cancel()
 	if _, _, err := waker(c).Next(ctx, "q"); err != nil {
 		t.Errorf("the pool after the cut: %v", err)

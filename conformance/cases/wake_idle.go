@@ -39,7 +39,6 @@ func (t *test) idleWorkers(qs ...*dbq.Queue) *idleWorkers {
 		t.runWorker(w)
 	}
 	t.eventually("all workers have looked", func() bool { return h.checkouts.Load() >= int64(len(qs)) })
-	h.awaitRest(t)
 	return h
 }
 
@@ -57,6 +56,7 @@ func (h *idleWorkers) awaitRest(t *test) {
 
 // checkEnqueues enqueues tasks, most of them one after the other, and wants at most a number of checkouts for each.
 func (h *idleWorkers) checkEnqueues(t *test, q *dbq.Queue, most float64) {
+	h.awaitRest(t)
 	before, questions, begin := h.checkouts.Load(), h.questions.Load(), h.started.Load()
 	for i := range int64(idleTasks) {
 		t.enqueue(q, dbq.NewTask{})
@@ -134,7 +134,6 @@ func wakeHerdAcross(t *test) {
 	for _, q := range qs {
 		t.eventually("all workers listen", listening(q.Client()))
 	}
-	h.awaitRest(t)
 	h.checkEnqueues(t, c.Queue("q"), 2) // 1.1 where the machine is not busy; if all woke up it would be idleCount
 	h.checkDelays(t, c.Queue("q"))
 }

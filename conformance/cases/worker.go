@@ -65,7 +65,7 @@ const conflictTries = 50
 // the database's default is SERIALIZABLE, transactions of two handlers can conflict although each has its own task;
 // then it starts again, as an application must at that level.
 func (e effects) complete(ctx context.Context, t dbq.Task) (err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), defaultPatience)
 	defer cancel()
 	for range conflictTries {
 		if err = e.completeOnce(ctx, t); !e.q.Client().IsConflict(err) {
@@ -115,7 +115,7 @@ func (e effects) handler(takes time.Duration) worker.Handler {
 
 // note records something apart from the task's completion.
 func (e effects) note(ctx context.Context, t dbq.Task, what string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), defaultPatience)
 	defer cancel()
 	_, err := e.q.Client().DB().ExecContext(ctx, e.insert(t.ID, what+e.who))
 	return err
@@ -171,7 +171,7 @@ func (t *test) runUntilStopped(run func(context.Context) error) (stop func()) {
 			if err != nil {
 				t.Errorf("the worker ended with %v", err)
 			}
-		case <-time.After(patience):
+		case <-time.After(t.Patience):
 			t.Errorf("the worker did not end")
 		}
 	})
@@ -236,7 +236,7 @@ func workerUnreachable(t *test) {
 		if !errors.Is(cause, dbq.ErrLeaseLost) {
 			t.Errorf("the handler's context ended by %v, want %v", cause, dbq.ErrLeaseLost)
 		}
-	case <-time.After(patience):
+	case <-time.After(t.Patience):
 		t.Fatalf("the handler's context did not end")
 	}
 	successor := t.takeOver(q, id, long)
@@ -254,7 +254,7 @@ func workerUnreachable(t *test) {
 func (t *test) await(what string, done <-chan struct{}) {
 	select {
 	case <-done:
-	case <-time.After(patience):
+	case <-time.After(t.Patience):
 		t.Fatalf("waited in vain: %s", what)
 	}
 }

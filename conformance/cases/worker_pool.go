@@ -2,7 +2,7 @@ package cases
 
 import (
 	"context"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -20,31 +20,24 @@ const (
 func workerTransactions(t *test) {
 	c := t.open()
 	if c.Info().Server.OneWriter { // one after the other, and renewals wait with them
-		t.inTransactions(c, 10, poolLease, func() time.Duration { return time.Second })
+		t.inTransactions(c, 10, func() time.Duration { return poolBusy / 8 })
 		return
 	}
-	t.inTransactions(c, 20, poolLease, longFirst(c.DB().Stats().MaxOpenConnections))
+	t.inTransactions(c, 20, busyAtFirst())
 }
 
 func workerCallersPool(t *test) {
-	const conns = 16
-	t.inTransactions(t.openCallersPool(conns), 20, poolLease, longFirst(conns))
+	t.inTransactions(t.openCallersPool(16), 20, busyAtFirst())
 }
 
 func workerSmallPool(t *test) {
-	const conns = 4
-	t.inTransactions(t.openCallersPool(conns), 20, poolLease, longFirst(conns))
+	t.inTransactions(t.openCallersPool(4), 20, busyAtFirst())
 }
 
-// longFirst returns the durations of transactions, of which the first n keep as many connections busy.
-func longFirst(n int) func() time.Duration {
-	var begun atomic.Int64
-	return func() time.Duration {
-		if begun.Add(1) <= int64(n) {
-			return poolBusy
-		}
-		return 50 * time.Millisecond
-	}
+// busyAtFirst returns the durations of transactions: all that begin while the first one takes its time end with it.
+func busyAtFirst() func() time.Duration {
+	end := sync.OnceValue(func() time.Time { return time.Now().Add(poolBusy) })
+	return func() time.Duration { return max(50*time.Millisecond, time.Until(end())) }
 }
 
 // openCallersPool opens a client on a pool of the case's own with at most conns connections.
@@ -63,12 +56,12 @@ func (t *test) openCallersPool(conns int) *dbq.Client {
 }
 
 // inTransactions runs n tasks by as many handlers, each of which takes its time in a transaction of Client.DB.
-func (t *test) inTransactions(c *dbq.Client, n int, lease time.Duration, takes func() time.Duration) {
+func (t *test) inTransactions(c *dbq.Client, n int, takes func() time.Duration) {
 	q := c.Queue("work")
 	table := t.effectTable(c)
 	ids := t.enqueueMany(q, n, nil)
 	e := effects{q, table, "worker"}
-	w := worker.Worker{Queue: q, Concurrency: n, Lease: lease, UntilEmpty: true, Logger: quietLog,
+	w := worker.Worker{Queue: q, Concurrency: n, Lease: poolLease, UntilEmpty: true, Logger: quietLog,
 		Observe: func(ev worker.Observation) {
 			if ev.Type == worker.LeaseLost {
 				t.Errorf("the lease of task %s is lost", ev.Task.ID)

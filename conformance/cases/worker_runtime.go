@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/conformance/internal/proxy"
 	"github.com/dbq-go/dbq/worker"
 	"github.com/google/uuid"
 )
@@ -52,13 +53,14 @@ func workerUntilEmpty(t *test) {
 }
 
 func workerDrain(t *test) {
-	p, dsn := t.throughProxy()
 	direct := t.open()
-	for _, away := range []struct {
+	away := []struct {
 		how  string
-		goes func()
-	}{{"away", p.GoDown}, {"silent", p.Stall}} {
-		queue := "database " + away.how
+		goes func(p *proxy.Proxy)
+	}{{"away", (*proxy.Proxy).GoDown}, {"silent", (*proxy.Proxy).Stall}}
+	t.concurrently(len(away), func(_ context.Context, i int) {
+		p, dsn := t.throughProxy()
+		queue := "database " + away[i].how
 		c := t.openDSN(dsn)
 		t.enqueueMany(direct.Queue(queue), 50, nil)
 		started, proceed := make(chan struct{}, 50), make(chan struct{})
@@ -71,16 +73,16 @@ func workerDrain(t *test) {
 				return nil
 			})})
 		t.await("a handler starts", started)
-		away.goes()
+		away[i].goes(p)
 		close(proceed)
 		began := time.Now()
 		stop()
 		// A machine may be so busy that everything takes longer, but it comes nowhere near the lease.
 		if took := time.Since(began); took > lease/2 {
-			t.Errorf("with the database %s, the worker returned after %v, want %v and 3 s at most", away.how, took, drain)
+			t.Errorf("with the database %s, the worker returned after %v, want %v and 3 s at most", away[i].how, took, drain)
 		}
 		p.Heal()
-	}
+	})
 }
 
 // refuse makes the database refuse to complete tasks of a kind, as an application's constraint or trigger would.

@@ -70,7 +70,7 @@ func workerTerminated(t *test) {
 		Batch: []int{10}, Pause: time.Second})
 	t.awaitFirstEffect(c, table, p)
 	p.signal(syscall.SIGTERM)
-	p.wait(patience)
+	p.wait(t.Patience)
 	if p.err != nil {
 		t.Errorf("the process ended with %v\n%s", p.err, p.stderr.String())
 	}

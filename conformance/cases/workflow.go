@@ -117,7 +117,7 @@ func workflowOrder(t *test) {
 	done, taken := map[uuid.UUID]bool{}, map[uuid.UUID]int{}
 	t.concurrently(4, func(ctx context.Context, i int) {
 		q := clients[i%2].Queue("q")
-		for end := time.Now().Add(patience); ctx.Err() == nil && time.Now().Before(end); {
+		for end := time.Now().Add(t.Patience); ctx.Err() == nil && time.Now().Before(end); {
 			tasks, err := q.Checkout(ctx, 3, long)
 			t.must(err)
 			for _, task := range tasks {

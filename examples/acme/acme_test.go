@@ -1,6 +1,7 @@
 package acme_test
 
 import (
+	"flag"
 	"os"
 	"path/filepath"
 	"testing"
@@ -10,7 +11,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	conformance.Child() // lets cases start worker processes of this very program
+	conformance.Child()                // lets cases start worker processes of this very program
+	_ = flag.Set("test.parallel", "8") // the default of go test -parallel: cases mostly wait
 	os.Exit(m.Run())
 }
 
