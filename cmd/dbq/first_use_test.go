@@ -5,7 +5,6 @@ package main
 import (
 	"os"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -92,8 +91,7 @@ func TestUntilEmptyOfAPausedQueue(t *testing.T) {
 	}
 	b := u.start(sh("true")...)
 	b.err.says(t, "dbq queue resume q")
-	b.signal(syscall.SIGTERM)
-	b.wait().ok()
+	b.stops()
 }
 
 func TestWorkShowsTheAttemptLimitInEffect(t *testing.T) {
@@ -148,12 +146,10 @@ func TestWatch(t *testing.T) {
 	b.out.says(t, "QUEUE")
 	u.run("enqueue", "-q", "later").id()
 	b.out.says(t, "later")
-	b.signal(os.Interrupt)
-	b.wait().ok()
+	b.stops()
 	b = u.start("list", "--watch=100ms", "--json")
 	eventually(t, "it is listed again", func() bool { return strings.Count(b.out.String(), `"queue":"later"`) > 2 })
-	b.signal(os.Interrupt)
-	b.wait().ok()
+	b.stops()
 }
 
 func TestNamesAreCompleted(t *testing.T) {
@@ -197,7 +193,7 @@ func TestErrorsNameTheCure(t *testing.T) {
 		}
 	}
 	u.write("text", strings.Repeat("this is text, no database\n", 100))
-	u.run("--dsn", "sqlite:text", "stats").fails(exitUsage, "text", "is not a SQLite database")
+	u.run("--dsn", "sqlite:"+u.file("text"), "stats").fails(exitUsage, "text", "is not a SQLite database")
 	if os.Geteuid() != 0 {
 		u.run("--dsn", "own.db", "migrate").ok()
 		if err := os.Chmod(u.file("own.db"), 0); err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -89,7 +90,7 @@ func checks(dir string) (out [][]string) {
 func typed(t *testing.T, args ...string) (code int, printed string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code = run(t.Context(), args, strings.NewReader(""), &out, &errs)
+	code = run(t.Context(), surroundings{in: strings.NewReader(""), out: &out, err: &errs, getenv: os.Getenv, environ: os.Environ}, args)
 	return code, out.String() + errs.String()
 }
 

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -16,7 +15,7 @@ func TestServeDemo(t *testing.T) {
 	u := newUser(t)
 	temp := t.TempDir()
 	u.env = append(u.env, "TMPDIR="+temp)
-	s := u.serve("--demo")
+	s := u.serveProcess("--demo")
 	for _, state := range []string{"completed", "error", "poison"} {
 		if status, body := s.get("/v1/db/demo/tasks?state=" + state); status != 200 || !strings.Contains(body, `"holder"`) {
 			t.Errorf("tasks in %s: %d %s", state, status, body)
@@ -43,10 +42,8 @@ func TestServeDemo(t *testing.T) {
 	if files, err := filepath.Glob(filepath.Join(temp, "*", "demo.db*")); err != nil || len(files) == 0 {
 		t.Errorf("the demo has no files: %v", err)
 	}
-	_ = s.cmd.Process.Signal(syscall.SIGINT)
-	if err := s.cmd.Wait(); err != nil {
-		t.Errorf("the demo ended with %v: %s", err, <-s.rest)
-	}
+	s.signal(os.Interrupt)
+	s.wait().ok()
 	if files, err := os.ReadDir(temp); err != nil || len(files) > 0 {
 		t.Errorf("the demo left %v: %v", files, err)
 	}
