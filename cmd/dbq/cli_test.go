@@ -336,11 +336,11 @@ func (b *background) wait() outcome {
 	return outcome{b.u.t, b.args, b.out.String(), b.err.String(), b.code}
 }
 
-// eventually waits until something is so.
+// eventually waits until something is so. What has not been so for long is looked for less often.
 func eventually(t *testing.T, what string, so func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !so(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
+	for begin := time.Now(); !so(); time.Sleep(min(max(time.Since(begin)/20, 2*time.Millisecond), 200*time.Millisecond)) {
+		if time.Since(begin) > patience {
 			t.Fatalf("not after %v: %s", patience, what)
 		}
 	}

@@ -40,7 +40,7 @@ def handle(task):
     event("started", task.id, task.attempt)
     if task.payload == "long":
         task.progress = "half"
-        task.lost.wait(2.5 * lease)
+        task.lost.wait(1.5 * lease)
         while not os.path.exists("seen") and not task.lost.wait(0.05):
             pass
     elif task.payload == "hang" and task.attempt == 1:
@@ -70,7 +70,7 @@ const handle = async task => {
   event('started', task.id, task.attempt)
   if (task.payload === 'long') {
     task.progress = 'half'
-    await sleep(2500 * lease, null, { signal: task.signal })
+    await sleep(1500 * lease, null, { signal: task.signal })
     while (!existsSync('seen')) await sleep(50, null, { signal: task.signal })
   } else if (task.payload === 'hang' && task.attempt === 1) {
     await sleep(1e6, null, { signal: task.signal }).catch(() => {})

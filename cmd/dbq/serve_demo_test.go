@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestServeDemo starts the demo, finds tasks in every state, sees workers at work, stops it, and finds no file left.
@@ -30,15 +29,10 @@ func TestServeDemo(t *testing.T) {
 			t.Errorf("%s: %d, want %s: %s", path, status, want, body)
 		}
 	}
-	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+	eventually(t, "a worker works", func() bool {
 		status, body := s.get("/v1/db/demo/tasks?state=processing,completed&queue=orders")
-		if status == 200 && strings.Contains(body, `"holder":"shop-`) {
-			break
-		}
-		if time.Since(began) > patience {
-			t.Fatalf("no worker works: %d %s", status, body)
-		}
-	}
+		return status == 200 && strings.Contains(body, `"holder":"shop-`)
+	})
 	if files, err := filepath.Glob(filepath.Join(temp, "*", "demo.db*")); err != nil || len(files) == 0 {
 		t.Errorf("the demo has no files: %v", err)
 	}

@@ -79,13 +79,10 @@ func TestServeRemovesTasksOfQueuesWithoutGoWorkers(t *testing.T) {
 	}
 	task, waiting := s.checkout("mail"), s.checkout("mail")
 	s.complete("mail", task)
-	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
-		if status, _ := s.get("/v1/db/default/tasks/" + task.ID); status == http.StatusNotFound {
-			break
-		} else if time.Now().After(end) {
-			t.Fatal("the completed task still exists")
-		}
-	}
+	eventually(t, "the completed task is removed", func() bool {
+		status, _ := s.get("/v1/db/default/tasks/" + task.ID)
+		return status == http.StatusNotFound
+	})
 	if status, text := s.get("/v1/db/default/tasks/" + waiting.ID); status != http.StatusOK {
 		t.Errorf("the other task: %d %s", status, text)
 	}
@@ -198,12 +195,11 @@ func TestServeWithoutMaintenance(t *testing.T) {
 		s.stops()
 	}
 	s := u.serveProcess("--dsn", "a.db")
-	for end := time.Now().Add(patience); len(left) > 0; time.Sleep(50 * time.Millisecond) {
-		if status, _ := s.get("/v1/db/default/tasks/" + left[0]); status == http.StatusNotFound {
-			left = left[1:]
-		} else if time.Now().After(end) {
-			t.Fatal("a server with maintenance does not remove what is left")
-		}
+	for _, id := range left {
+		eventually(t, "a server with maintenance removes what is left", func() bool {
+			status, _ := s.get("/v1/db/default/tasks/" + id)
+			return status == http.StatusNotFound
+		})
 	}
 	s.stops()
 }

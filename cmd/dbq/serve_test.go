@@ -267,6 +267,7 @@ func TestServeEndsConnectionsWhoseBodyNeverComes(t *testing.T) {
 	u.write("serve.yaml", "databases: {shop: {dsn: a.db}}\nlimits: {body_timeout: 200ms, timeout: 2s}\n")
 	u.run("migrate", "--dsn", "a.db").ok()
 	s := u.serve("--config", "serve.yaml")
+	conns := map[string]net.Conn{}
 	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/v1/databases", "/login", "//healthz", "/v1/../x"} {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
 		if err != nil {
@@ -274,6 +275,9 @@ func TestServeEndsConnectionsWhoseBodyNeverComes(t *testing.T) {
 		}
 		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
 		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n", path)
+		conns[path] = conn
+	}
+	for path, conn := range conns {
 		if got, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(got), "HTTP/1.1 ") {
 			t.Errorf("%s: %q, %v", path, got, err)
 		}
