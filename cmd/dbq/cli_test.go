@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -51,12 +52,26 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv(runMain, "1"); err != nil {
 		panic(err)
 	}
+	waitTogether()
 	code := m.Run()
-	if left := leftRunning(); code == 0 && left != "" {
-		fmt.Fprintf(os.Stderr, "a command has ended, and left this running:\n%s\n", left)
-		code = 1
+	if code == 0 {
+		if left := leftRunning(); left != "" {
+			fmt.Fprintf(os.Stderr, "a command has ended, and left this running:\n%s\n", left)
+			code = 1
+		}
 	}
 	os.Exit(code)
+}
+
+// waitTogether lets more tests run at once than there are processors, unless -parallel is given: the long ones wait for
+// other processes.
+func waitTogether() {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		_ = flag.Set("test.parallel", itoa(max(6, runtime.GOMAXPROCS(0)))) // testing defines it
+	}
 }
 
 // leftRunning returns the goroutines that commands have left behind in this process, after the last test.

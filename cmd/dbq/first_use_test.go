@@ -33,9 +33,31 @@ func TestTypicalMistakesNameTheCure(t *testing.T) {
 	u.run("schedule", "put", "n", "-q", "q", "--cron", "@daily", "--zone", "Berlin").fails(exitUsage, "Europe/Berlin")
 }
 
+// Most tests call run. This one is about what the process gives to it.
+func TestProcess(t *testing.T) {
+	u := newUser(t)
+	u.exec("migrate").ok()
+	if !exists(u.file("dbq.db")) {
+		t.Error("the default file is not in the process's directory")
+	}
+	enqueue := u.command("enqueue", "--queue", "q", "--payload-file", "-")
+	enqueue.Stdin = strings.NewReader("from stdin")
+	id, err := enqueue.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := u.exec("show", strings.TrimSpace(string(id)), "--payload").ok(); got != "from stdin" {
+		t.Errorf("the payload is %q", got)
+	}
+	u.exec("migrate", "--dsn", "sqlite:dbq.db").has("already")
+	u.env = append(u.env, "DBQ_DSN=other.db")
+	u.exec("stats").fails(exitNotMigrated, `"other.db"`)
+	u.exec("statz").fails(exitUsage, "try stats")
+}
+
 func TestVersionFlag(t *testing.T) {
 	u := newUser(t)
-	if out := u.run("--version").ok(); !strings.HasPrefix(out, "dbq ") || strings.Count(out, "\n") != 1 {
+	if out := u.exec("--version").ok(); !strings.HasPrefix(out, "dbq ") || strings.Count(out, "\n") != 1 {
 		t.Errorf("--version prints %q", out)
 	}
 }
