@@ -60,7 +60,8 @@ func TestServerNoticeIsPrinted(t *testing.T) {
 	u := newUser(t)
 	const note = "dbq: note: this is a test's\n"
 	for _, line := range []string{"migrate", "enqueue -q q --payload x", "stats", "migrate --print"} {
-		if o := u.run(append([]string{"--dsn", "noted:" + u.file("noted.db")}, strings.Fields(line)...)...); o.code != 0 || o.err != note {
+		o := u.run(append([]string{"--dsn", "noted:" + u.file("noted.db")}, strings.Fields(line)...)...)
+		if o.code != 0 || o.err != note {
 			t.Errorf("%s: got code %d, %q", line, o.code, o.err)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -90,7 +89,9 @@ func checks(dir string) (out [][]string) {
 func typed(t *testing.T, args ...string) (code int, printed string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code = run(t.Context(), surroundings{in: strings.NewReader(""), out: &out, err: &errs, getenv: os.Getenv, environ: os.Environ}, args)
+	in := ofProcess()
+	in.in, in.out, in.err = strings.NewReader(""), &out, &errs
+	code = run(t.Context(), in, args)
 	return code, out.String() + errs.String()
 }
 
