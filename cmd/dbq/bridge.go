@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -99,7 +98,7 @@ func (b *bridgeRun) check() error {
 
 // run runs the bridge until ctx ends, or with --until-empty until the queue is empty.
 func (b *bridgeRun) run(ctx context.Context, c *dbq.Client) error {
-	logger := slog.New(slog.NewTextHandler(b.err, &slog.HandlerOptions{Level: logLevel(slog.LevelWarn)}))
+	logger := b.newLogger(slog.LevelWarn)
 	q := c.Queue(b.queue)
 	if b.listen != "" {
 		return b.receive(ctx, q, logger)
@@ -111,9 +110,9 @@ func (b *bridgeRun) run(ctx context.Context, c *dbq.Client) error {
 		}
 		return b.work(ctx, w, logger)
 	}
-	far := &app{err: b.err, dsnFile: b.toFile, prefix: b.toPrefix, schema: b.toSchema}
+	far := &app{surroundings: b.surroundings, dsnFile: b.toFile, prefix: b.toPrefix, schema: b.toSchema}
 	if b.toFile == "" {
-		if far.dsn = os.Getenv(toVariable); far.dsn == "" {
+		if far.dsn = b.getenv(toVariable); far.dsn == "" {
 			return usagef("--to-queue needs a DSN: give --to-dsn-file or set %s", toVariable)
 		}
 	}
@@ -219,12 +218,12 @@ func (b *bridgeRun) receive(ctx context.Context, q *dbq.Queue, logger *slog.Logg
 
 // secrets reads the secrets of --secret-file, or else those of the variable, which has spaces between them.
 func (b *bridgeRun) secrets() (out []bridge.Secret, err error) {
-	texts := strings.Fields(os.Getenv(secretsVariable))
+	texts := strings.Fields(b.getenv(secretsVariable))
 	if len(b.secretFiles) > 0 {
 		texts = nil
 	}
 	for _, file := range b.secretFiles {
-		text, err := os.ReadFile(file)
+		text, err := b.readFile(file)
 		if err != nil {
 			return nil, usagef("cannot read --secret-file: %w", err)
 		}

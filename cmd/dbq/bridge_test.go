@@ -1,12 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/dbq-go/dbq/bridge"
@@ -29,30 +26,14 @@ func TestBridgeForwards(t *testing.T) {
 
 	secret := bridge.NewSecret().Reveal()
 	u.env = append(u.env, "DBQ_WEBHOOK_SECRETS="+secret)
-	receiver := u.command("--dsn", "c.db", "bridge", "--listen", "127.0.0.1:0", "--queue", "in", "--tasks")
-	log, err := receiver.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := receiver.Start(); err != nil {
-		t.Fatal(err)
-	}
-	line, err := bufio.NewReader(log).ReadString('\n')
-	address := regexp.MustCompile(`http://\S+\d`).FindString(line)
-	if err != nil || address == "" {
-		t.Fatalf("the receiver printed %q, %v", line, err)
-	}
+	receiver := u.start("--dsn", "c.db", "bridge", "--listen", "127.0.0.1:0", "--queue", "in", "--tasks")
+	address := receiver.address(`(http://\S+\d)`)
 	out := u.run("--dsn", "b.db", "bridge", "--queue", "mid", "--url", address, "--tasks", "--plain-http",
 		"--allow-network", "127.0.0.0/8", "--until-empty")
 	if out.ok(); strings.Contains(out.err, secret[6:]) {
 		t.Errorf("it printed the secret: %s", out.err)
 	}
-	if err := receiver.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if err := receiver.Wait(); err != nil {
-		t.Errorf("the receiver ended with %v", err)
-	}
+	receiver.stops()
 	got := u.run("--dsn", "c.db", "--json", "list", "--queue", "in").ok()
 	for _, want := range []string{`"kind":"greet"`, `"key":"k"`, `"CREATED"`} {
 		if !strings.Contains(got, want) {

@@ -7,11 +7,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -21,7 +25,7 @@ import (
 	"github.com/dbq-go/dbq/internal/maintenance"
 )
 
-// runMain makes the test binary dbq itself, so that tests drive a real process, and the demo's workers are such too.
+// runMain makes the test binary dbq itself, for the tests that need a process, and for the demo's workers.
 const runMain = "DBQ_TEST_RUN_MAIN"
 
 // logEverything makes such a process log from the lowest level.
@@ -33,7 +37,11 @@ const cleanEvery = "DBQ_TEST_CLEAN_EVERY"
 func TestMain(m *testing.M) {
 	if os.Getenv(runMain) != "" && !slices.Contains(os.Args, "-test.fuzzworker") {
 		if os.Getenv(logEverything) != "" {
-			logLevel = func(slog.Level) slog.Level { return slog.LevelDebug }
+			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+			context.AfterFunc(ctx, stop)
+			s := ofProcess()
+			s.chatter = slog.LevelInfo - slog.LevelDebug
+			os.Exit(run(ctx, s, os.Args[1:]))
 		}
 		if every, err := time.ParseDuration(os.Getenv(cleanEvery)); err == nil {
 			maintenance.CleanEvery = every
@@ -44,7 +52,40 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv(runMain, "1"); err != nil {
 		panic(err)
 	}
-	os.Exit(m.Run())
+	waitTogether()
+	code := m.Run()
+	if code == 0 {
+		if left := leftRunning(); left != "" {
+			fmt.Fprintf(os.Stderr, "a command has ended, and left this running:\n%s\n", left)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// waitTogether lets more tests run at once than there are processors, unless -parallel is given: the long ones wait for
+// other processes.
+func waitTogether() {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		_ = flag.Set("test.parallel", itoa(max(6, runtime.GOMAXPROCS(0)))) // testing defines it
+	}
+}
+
+// leftRunning returns the goroutines that commands have left behind in this process, after the last test.
+func leftRunning() (left string) {
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		stacks := make([]byte, 1<<20)
+		all := strings.Split(string(stacks[:runtime.Stack(stacks, true)]), "\n\n")
+		all = slices.DeleteFunc(all[1:], func(stack string) bool { // the first one is this goroutine
+			return !strings.Contains(stack, "github.com/dbq-go/dbq")
+		})
+		if left = strings.Join(all, "\n\n"); left == "" || time.Now().After(end) {
+			return left
+		}
+	}
 }
 
 // patience is far more than anything here takes.
@@ -84,32 +125,66 @@ type outcome struct {
 	code     int
 }
 
-func (u *user) command(args ...string) *exec.Cmd {
-	ctx, cancel := context.WithTimeout(context.Background(), max(u.patience, patience))
-	u.t.Cleanup(cancel)
-	self, err := os.Executable()
-	if err != nil {
-		u.t.Fatal(err)
-	}
-	cmd := exec.CommandContext(ctx, self, append(slices.Clip(u.flags), args...)...)
-	cmd.Dir, cmd.Env = u.dir, u.env
-	return cmd
-}
-
-// run runs dbq with an empty stdin.
+// run runs dbq with an empty stdin, in the test's process.
 func (u *user) run(args ...string) outcome { return u.feed("", args...) }
 
-// feed runs dbq with a stdin.
+// feed is run with a stdin.
 func (u *user) feed(stdin string, args ...string) outcome {
 	u.t.Helper()
 	var out, errs bytes.Buffer
+	ctx, cancel := u.limited()
+	defer cancel()
+	code := run(ctx, u.around(strings.NewReader(stdin), &out, &errs), u.with(args))
+	return outcome{u.t, args, out.String(), errs.String(), code}
+}
+
+func (u *user) limited() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), max(u.patience, patience))
+}
+
+// with returns the arguments after the user's flags.
+func (u *user) with(args []string) []string { return append(slices.Clip(u.flags), args...) }
+
+// around returns the surroundings of a command that the user runs.
+func (u *user) around(in io.Reader, out, errs io.Writer) surroundings {
+	env := slices.Clone(u.env)
+	return surroundings{in: in, out: out, err: errs, dir: u.dir,
+		environ: func() []string { return slices.Clone(env) },
+		getenv: func(name string) string {
+			for _, kv := range slices.Backward(env) {
+				if value, found := strings.CutPrefix(kv, name+"="); found {
+					return value
+				}
+			}
+			return ""
+		},
+	}
+}
+
+// exec runs dbq as a process, for what a process has of its own: its standard streams, its temporary files, its exit.
+func (u *user) exec(args ...string) outcome {
+	u.t.Helper()
+	var out, errs bytes.Buffer
 	cmd := u.command(args...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &errs
+	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		u.t.Fatalf("dbq %q: %v", args, err)
 	}
 	return outcome{u.t, args, out.String(), errs.String(), cmd.ProcessState.ExitCode()}
+}
+
+// command is a process of dbq.
+func (u *user) command(args ...string) *exec.Cmd {
+	ctx, cancel := u.limited()
+	u.t.Cleanup(cancel)
+	self, err := os.Executable()
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	cmd := exec.CommandContext(ctx, self, u.with(args)...)
+	cmd.Dir, cmd.Env = u.dir, u.env
+	return cmd
 }
 
 // ok wants success, and gives stdout.
@@ -196,35 +271,59 @@ func (u *user) task(id string) map[string]any {
 	return o.one()
 }
 
-// background is a dbq that runs.
+// background is a command that runs.
 type background struct {
 	u    *user
-	cmd  *exec.Cmd
+	args []string
+	cmd  *exec.Cmd // of a process
+	stop func()    // ends it as SIGTERM does
 	done chan struct{}
+	code int // when it is done
 	out  *watched
 	err  *watched
 }
 
-// start runs dbq in the background and ends it with the test.
+// start runs dbq in the background, in the test's process, and ends it with the test.
 func (u *user) start(args ...string) *background {
-	u.t.Helper()
-	b := &background{u: u, cmd: u.command(args...), done: make(chan struct{}), out: newWatched(), err: newWatched()}
-	b.cmd.Stdout, b.cmd.Stderr = b.out, b.err
-	if err := b.cmd.Start(); err != nil {
-		u.t.Fatal(err)
-	}
+	ctx, cancel := u.limited()
+	b := &background{u: u, args: args, stop: cancel, done: make(chan struct{}), out: newWatched(), err: newWatched()}
+	in := u.around(strings.NewReader(""), b.out, b.err)
 	go func() {
-		_ = b.cmd.Wait() // its exit code is asked for where it matters
-		close(b.done)
+		defer close(b.done)
+		b.code = run(ctx, in, u.with(args))
 	}()
 	u.t.Cleanup(func() {
-		_ = b.cmd.Process.Kill()
+		cancel()
 		<-b.done
 	})
 	return b
 }
 
-// signal sends a signal.
+// startProcess is start for a process that gets signals.
+func (u *user) startProcess(args ...string) *background {
+	u.t.Helper()
+	return u.spawn(u.command(args...))
+}
+
+// spawn starts a process in the background, and kills it with the test.
+func (u *user) spawn(cmd *exec.Cmd) *background {
+	u.t.Helper()
+	b := &background{u: u, args: cmd.Args[1:], cmd: cmd, done: make(chan struct{}), out: newWatched(), err: newWatched()}
+	b.stop = func() { b.signal(syscall.SIGTERM) }
+	cmd.Stdout, cmd.Stderr = b.out, b.err
+	if err := cmd.Start(); err != nil {
+		u.t.Fatal(err)
+	}
+	go func() {
+		defer close(b.done)
+		_ = cmd.Wait()
+		b.code = cmd.ProcessState.ExitCode()
+	}()
+	u.t.Cleanup(b.kill)
+	return b
+}
+
+// signal sends a signal to a process.
 func (b *background) signal(s os.Signal) {
 	b.u.t.Helper()
 	if err := b.cmd.Process.Signal(s); err != nil {
@@ -232,18 +331,31 @@ func (b *background) signal(s os.Signal) {
 	}
 }
 
+// kill kills a process, if it has not ended.
+func (b *background) kill() {
+	_ = b.cmd.Process.Kill()
+	<-b.done
+}
+
+// stops ends the command, which then succeeds.
+func (b *background) stops() {
+	b.u.t.Helper()
+	b.stop()
+	b.wait().ok()
+}
+
 // wait waits for the end and gives what it left.
 func (b *background) wait() outcome {
 	b.u.t.Helper()
 	<-b.done // patience ends it
-	return outcome{b.u.t, b.cmd.Args[1:], b.out.String(), b.err.String(), b.cmd.ProcessState.ExitCode()}
+	return outcome{b.u.t, b.args, b.out.String(), b.err.String(), b.code}
 }
 
-// eventually waits until something is so.
+// eventually waits until something is so. What has not been so for long is looked for less often.
 func eventually(t *testing.T, what string, so func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !so(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
+	for begin := time.Now(); !so(); time.Sleep(min(max(time.Since(begin)/20, 2*time.Millisecond), 200*time.Millisecond)) {
+		if time.Since(begin) > patience {
 			t.Fatalf("not after %v: %s", patience, what)
 		}
 	}

@@ -48,7 +48,7 @@ func handle(ctx context.Context, t dbq.Task) dbq.Outcome {
 	switch text := string(t.Payload); {
 	case text == "long":
 		must(worker.SetProgress(ctx, []byte("half")))
-		wait = lease * 5 / 2
+		wait = lease * 3 / 2
 	case text == "hang" && t.Attempt == 1:
 		<-ctx.Done()
 		event("lost", t.ID)

@@ -25,7 +25,7 @@ def handle(task):
         raise Outcome("retry", error=object())
     if task.payload == "progress":
         task.progress = Textless()
-    task.lost.wait(2.5)
+    task.lost.wait(1.5)
     return task.attempt
 
 Worker(Client("mail", os.environ["URL"]), handle, concurrency=5, lease_seconds=1, wait_seconds=1).run()
@@ -36,7 +36,7 @@ const handle = async task => {
   if (task.payload === 'unsendable') return { mean: 1n }
   if (task.payload === 'raised') throw new Outcome('retry', { error: 1n })
   if (task.payload === 'progress') task.progress = Object.create(null)
-  await sleep(2500, null, { signal: task.signal })
+  await sleep(1500, null, { signal: task.signal })
   return task.attempt
 }
 const client = new Client('mail', { url: process.env.URL })

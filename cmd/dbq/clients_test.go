@@ -40,7 +40,7 @@ def handle(task):
     event("started", task.id, task.attempt)
     if task.payload == "long":
         task.progress = "half"
-        task.lost.wait(2.5 * lease)
+        task.lost.wait(1.5 * lease)
         while not os.path.exists("seen") and not task.lost.wait(0.05):
             pass
     elif task.payload == "hang" and task.attempt == 1:
@@ -70,7 +70,7 @@ const handle = async task => {
   event('started', task.id, task.attempt)
   if (task.payload === 'long') {
     task.progress = 'half'
-    await sleep(2500 * lease, null, { signal: task.signal })
+    await sleep(1500 * lease, null, { signal: task.signal })
     while (!existsSync('seen')) await sleep(50, null, { signal: task.signal })
   } else if (task.payload === 'hang' && task.attempt === 1) {
     await sleep(1e6, null, { signal: task.signal }).catch(() => {})
@@ -120,35 +120,14 @@ func (u *user) client(l language, at string, args ...string) *background {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	u.t.Cleanup(cancel)
-	b := &background{u: u, done: make(chan struct{}), out: newWatched(), err: newWatched()}
-	if b.cmd = exec.CommandContext(ctx, l.program, append([]string{l.script}, args...)...); l.name == "go" {
-		b.cmd = exec.CommandContext(ctx, u.build(l.script), args...)
+	cmd := exec.CommandContext(ctx, l.program, append([]string{l.script}, args...)...)
+	if l.name == "go" {
+		cmd = exec.CommandContext(ctx, u.build(l.script), args...)
 	}
-	b.cmd.Dir, b.cmd.Stdout, b.cmd.Stderr = u.dir, b.out, b.err
-	b.cmd.Env = append(append([]string{"LEASE=1"}, u.env...), "URL="+at, "EVENTS="+u.file("events"),
+	cmd.Dir, cmd.Env = u.dir, append(append([]string{"LEASE=1"}, u.env...), "URL="+at, "EVENTS="+u.file("events"),
 		"PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH="+filepath.Join(clients, "python"),
 		"NODE_CLIENT="+filepath.Join(clients, "node", "dbq-worker.mjs"))
-	if err := b.cmd.Start(); err != nil {
-		u.t.Fatal(err)
-	}
-	go func() {
-		_ = b.cmd.Wait()
-		close(b.done)
-	}()
-	u.t.Cleanup(func() {
-		_ = b.cmd.Process.Kill()
-		<-b.done
-	})
-	return b
-}
-
-// stops sends SIGTERM to a worker, which then ends in order.
-func (b *background) stops() {
-	b.u.t.Helper()
-	b.signal(syscall.SIGTERM)
-	if o := b.wait(); o.code != 0 {
-		b.u.t.Errorf("after SIGTERM the worker ended with %d: %s", o.code, o.err)
-	}
+	return u.spawn(cmd)
 }
 
 // events returns what workers have reported with a word, line by line, without the word.
@@ -270,8 +249,7 @@ func TestClientsKeepLeasesAndDrain(t *testing.T) {
 		// No heartbeat of a busy machine is late for a lease of 5 seconds.
 		u.env = append(u.env, "DBQ_TOKEN_FILE="+u.file("token"), "LEASE=5")
 		first := u.serve("--dsn", "q.db", "--tokens", "default")
-		_ = first.cmd.Process.Kill()
-		_ = first.cmd.Wait()
+		first.stops()
 		w, enqueued := u.client(l, first.url), u.client(l, first.url, "long", "fail", "retry", "hang")
 		eventually(t, "calls are repeated", func() bool { return strings.Contains(w.err.String(), "is repeated") })
 		u.serve("--dsn", "q.db", "--tokens", "default", "--listen", strings.TrimPrefix(first.url, "http://"))

@@ -33,7 +33,7 @@ func TestColors(t *testing.T) {
 			}
 		}
 	}
-	if wantsColor(&bytes.Buffer{}) {
+	if (surroundings{out: &bytes.Buffer{}}).wantsColor() {
 		t.Error("a buffer is no terminal")
 	}
 }

@@ -73,7 +73,7 @@ func (a *app) conform(ctx context.Context, f conformFlags) error {
 		return err
 	}
 	for _, target := range targets {
-		if err := target.write(a.out, rep); err != nil {
+		if err := target.write(a.surroundings, rep); err != nil {
 			return err
 		}
 	}
@@ -201,7 +201,7 @@ func (a *app) reportTargets(texts []string) (out []reportTarget, err error) {
 	onStdout := 0
 	for _, text := range texts {
 		format, file, named := strings.Cut(text, "=")
-		info, err := os.Stat(filepath.Dir(file))
+		info, err := os.Stat(a.path(filepath.Dir(file)))
 		switch {
 		case reportFormats[format] == nil:
 			return nil, usagef("--report %s: the formats are text, json, junit and markdown, as in --report junit=FILE", text)
@@ -224,7 +224,7 @@ func (a *app) reportTargets(texts []string) (out []reportTarget, err error) {
 }
 
 // write writes the report. A file is written completely or not at all.
-func (t reportTarget) write(stdout io.Writer, rep conformance.Report) error {
+func (t reportTarget) write(to surroundings, rep conformance.Report) error {
 	var b bytes.Buffer
 	if err := reportFormats[t.format](rep, &b); err != nil {
 		return err
@@ -237,8 +237,8 @@ func (t reportTarget) write(stdout io.Writer, rep conformance.Report) error {
 		b = *bytes.NewBuffer(visibleJSON(b.Bytes()))
 	}
 	if t.file == "" {
-		_, err := stdout.Write(b.Bytes())
+		_, err := to.out.Write(b.Bytes())
 		return err
 	}
-	return os.WriteFile(t.file, b.Bytes(), 0o644)
+	return os.WriteFile(to.path(t.file), b.Bytes(), 0o644)
 }

@@ -63,7 +63,7 @@ func (u *user) tables(name string) (out []string) {
 func TestConformWritesItsReports(t *testing.T) {
 	u := newUser(t)
 	const match = "^(Clock/|Schema/FromEmpty|Errors/NoPassword|Contention/CrashingTask)"
-	o := u.run("conform", "--run", match, "--seed", "5", "--load", "2", "-v",
+	o := u.exec("conform", "--run", match, "--seed", "5", "--load", "2", "-v",
 		"--report", "json=r.json", "--report", "junit=r.xml", "--report", "markdown=r.md")
 	o.has("SQLite ", "dialect sqlite", "strategies cas", "seed 5, load 2", "conflicts retried: cas ",
 		"keeps dbq's promises as far as", ", 0 failed",
@@ -109,7 +109,7 @@ func TestConformOnAFileInUse(t *testing.T) {
 	u := newUser(t)
 	u.run("enqueue", "-q", "mine", "--payload", "stays").id()
 	before := u.tables("dbq.db")
-	o := u.run("conform", "--dsn", "dbq.db", "--run", "^Lease/|TwoPrefixes", "--json")
+	o := u.run("conform", "--dsn", "dbq.db", "--run", "^Enqueue/|TwoPrefixes", "--json")
 	o.ok()
 	if rep := o.one(); rep["product"] != "SQLite" || len(rep["results"].([]any)) < 10 {
 		t.Errorf("the report is of %v with %v", rep["product"], rep["verdict"])
@@ -130,7 +130,7 @@ func TestConformFindsABrokenPromise(t *testing.T) {
 		t.Fatal("the dialect with a defect has none")
 	}
 	u := newUser(t)
-	o := u.run("conform", "--dsn", "forgetful:q.db", "--run", "^(RoundTrip|Clock)/", "--report", "junit=r.xml").
+	o := u.run("conform", "--dsn", "forgetful:"+u.file("q.db"), "--run", "^(RoundTrip|Clock)/", "--report", "junit=r.xml").
 		failsAtLast(exitBroken)
 	for _, want := range []string{"failed  cas/RoundTrip/ErrorText (", "broken: see the report"} {
 		if !strings.Contains(o.err, want) {
@@ -151,7 +151,7 @@ func TestConformInterrupted(t *testing.T) {
 	u := newUser(t)
 	u.run("migrate").ok()
 	before := u.tables("dbq.db")
-	b := u.start("conform", "--dsn", "dbq.db", "-v", "--report", "json=r.json")
+	b := u.startProcess("conform", "--dsn", "dbq.db", "-v", "--report", "json=r.json")
 	b.err.says(t, "cas/Transitions/") // hundreds of cases are still to come
 	b.signal(os.Interrupt)
 	o := b.wait().failsAtLast(exitInterrupted)
@@ -206,7 +206,7 @@ func TestConformOnPostgres(t *testing.T) {
 		"--run", "^(Clock/|Errors/|RoundTrip/SessionTimeZone)").
 		has("PostgreSQL ", "strategies cas, advisory", "0 failed, 0 skipped")
 
-	b := u.start("conform", "--dsn", dsn, "--parallel", "4", "-v")
+	b := u.startProcess("conform", "--dsn", dsn, "--parallel", "4", "-v")
 	b.err.says(t, "skip-locked/Transitions/") // hundreds of cases are still to come
 	b.signal(os.Interrupt)
 	o := b.wait().failsAtLast(exitInterrupted)

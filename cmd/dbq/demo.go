@@ -151,7 +151,7 @@ func (d *demo) chooseFiles(ctx context.Context) error {
 		}
 	}
 	if err == nil {
-		d.files, err = findFiles(ctx, d.flags, own)
+		d.files, err = findFiles(ctx, d.path(d.flags.dir), d.flags.files, own)
 	}
 	if err == nil && len(d.files.paths) == 0 {
 		d.show.line("%s has no files: using %d generated files", d.files.dir, sampleFiles)

@@ -26,8 +26,8 @@ type fileSet struct {
 }
 
 // findFiles collects regular files in the order of their names, without .git and what has one of the names in own.
-func findFiles(ctx context.Context, f demoFlags, own []string) (fileSet, error) {
-	dir, err := filepath.Abs(f.dir)
+func findFiles(ctx context.Context, given string, most int, own []string) (fileSet, error) {
+	dir, err := filepath.Abs(given)
 	if err == nil {
 		dir, err = filepath.EvalSymlinks(dir)
 	}
@@ -35,7 +35,7 @@ func findFiles(ctx context.Context, f demoFlags, own []string) (fileSet, error) 
 		return fileSet{}, usagef("cannot use --dir: %w", err)
 	}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return fileSet{}, usagef("--dir %s is not a directory", f.dir)
+		return fileSet{}, usagef("--dir %s is not a directory", given)
 	}
 	s := fileSet{dir: dir}
 	var bytes int64
@@ -53,8 +53,8 @@ func findFiles(ctx context.Context, f demoFlags, own []string) (fileSet, error) 
 			return fs.SkipDir
 		case !e.Type().IsRegular() || slices.Contains(own, e.Name()):
 			return nil
-		case len(s.paths) == f.files:
-			s.notes = append(s.notes, fmt.Sprintf("only the first %d files are hashed (--files)", f.files))
+		case len(s.paths) == most:
+			s.notes = append(s.notes, fmt.Sprintf("only the first %d files are hashed (--files)", most))
 			return fs.SkipAll
 		}
 		info, err := e.Info()

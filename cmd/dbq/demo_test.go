@@ -111,7 +111,7 @@ func TestDemo(t *testing.T) {
 			u := newUser(t)
 			dir := u.tree(n)
 			before := filesIn(t, dir)
-			o := u.run("demo", "--dir", dir, "--json")
+			o := u.exec("demo", "--dir", dir, "--json")
 			o.sound(float64(n + 1))
 			if !strings.Contains(o.err, "worker 1 killed (SIGKILL)") {
 				t.Errorf("no kill: %s", o.err)
@@ -129,18 +129,18 @@ func TestDemoOfOneFileAndNone(t *testing.T) {
 	if err := os.Mkdir(u.file("d"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	o := u.run("demo", "--dir", "d", "--json", "--workers", "2")
+	o := u.exec("demo", "--dir", "d", "--json", "--workers", "2")
 	o.sound(sampleFiles)
 	u.write("d/only", "one")
-	u.run("demo", "--dir", "d", "--json").sound(1)
-	o = u.run("demo", "--dir", "d", "--workers", "5")
+	u.exec("demo", "--dir", "d", "--json").sound(1)
+	o = u.exec("demo", "--dir", "d", "--workers", "5")
 	o.has("files            1\n", "taken over       1  of 1", "lost             0\n", "equal          yes", "time")
 	u.leftNothing(o.err)
 }
 
 func TestDemoIsBounded(t *testing.T) {
 	u := newUser(t)
-	o := u.run("demo", "--dir", u.tree(20), "--files", "7", "--json")
+	o := u.exec("demo", "--dir", u.tree(20), "--files", "7", "--json")
 	o.sound(7)
 	if !strings.Contains(o.err, "first 7 files") {
 		t.Errorf("it does not say that it left files out: %s", o.err)
@@ -153,7 +153,7 @@ func TestDemoOnASQLiteFile(t *testing.T) {
 	u.run("enqueue", "--queue", "mine", "--payload", "stays", "--dsn", "tree/own.db").fails(exitNotMigrated)
 	u.run("migrate", "--dsn", "tree/own.db").ok()
 	u.run("enqueue", "--queue", "mine", "--dsn", "tree/own.db").ok()
-	o := u.run("demo", "--dir", dir, "--dsn", "tree/own.db", "--json")
+	o := u.exec("demo", "--dir", dir, "--dsn", "tree/own.db", "--json")
 	o.sound(21)
 	u.leftNothing(o.err)
 	u.noTables("sqlite:"+u.file("tree/own.db"), o.err)
@@ -169,7 +169,7 @@ func TestDemoOnPostgres(t *testing.T) {
 		t.Skip("neither DBQ_TEST_POSTGRES_DSN nor DBQ_TEST_POSTGRES18_DSN is set")
 	}
 	u := newUser(t)
-	o := u.run("demo", "--dir", u.tree(200), "--dsn", dsn, "--json")
+	o := u.exec("demo", "--dir", u.tree(200), "--dsn", dsn, "--json")
 	o.sound(201)
 	u.leftNothing(o.err)
 	u.noTables(dsn, o.err)
@@ -199,7 +199,7 @@ func (u *user) noTables(dsn, stderr string) {
 
 func TestDemoInterrupted(t *testing.T) {
 	u := newUser(t)
-	b := u.start("demo", "--dir", u.tree(300))
+	b := u.startProcess("demo", "--dir", u.tree(300))
 	b.err.says(t, "worker 3 started")
 	b.signal(os.Interrupt)
 	o := b.wait().failsAtLast(exitInterrupted)
@@ -219,7 +219,7 @@ func (o outcome) failsAtLast(code int) outcome {
 // The demo's workers must not outlive it, however it ends.
 func TestDemoKilled(t *testing.T) {
 	u := newUser(t)
-	b := u.start("demo", "--dir", u.tree(300))
+	b := u.startProcess("demo", "--dir", u.tree(300))
 	b.err.says(t, "worker 3 started")
 	b.signal(syscall.SIGKILL)
 	o := b.wait()
@@ -236,7 +236,7 @@ func TestDemoKilled(t *testing.T) {
 func TestDemoOfChangingFiles(t *testing.T) {
 	u := newUser(t)
 	dir := u.tree(30)
-	b := u.start("demo", "--dir", dir, "--json")
+	b := u.startProcess("demo", "--dir", dir, "--json")
 	b.err.says(t, "worker 1 killed")
 	// What worker 1 held is hashed after its lease has expired, about a second from now.
 	for _, path := range filesIn(t, dir) {

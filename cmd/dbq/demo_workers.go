@@ -102,7 +102,7 @@ func (d *demo) start(ctx context.Context, number int, more ...string) (*demoProc
 	p.cmd = exec.Command(self, slices.Concat([]string{"demo-worker", "--dir", d.files.dir, "--name", p.name,
 		"--concurrency", strconv.Itoa(concurrency), "--pause", pause.String(),
 		"--prefix", d.prefix, "--schema", d.schema, "--strategy", d.strategy}, more)...)
-	p.cmd.Env = append(os.Environ(), "DBQ_DSN="+d.dsn)
+	p.cmd.Dir, p.cmd.Env = d.dir, append(d.environ(), "DBQ_DSN="+d.dsn)
 	p.cmd.Stderr = &p.stderr
 	ownGroup(p.cmd) // Ctrl-C is for the demo, which stops its workers
 	stdout, err := p.cmd.StdoutPipe()

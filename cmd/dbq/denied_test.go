@@ -39,7 +39,7 @@ func init() {
 func TestWorkEndsWithoutPermission(t *testing.T) {
 	u := newUser(t)
 	u.run("enqueue", "-q", "q").id()
-	o := u.run("--dsn", "denying:dbq.db", "work", "-q", "q", "--poll", "50ms", "--quiet", "--", "true")
+	o := u.run("--dsn", "denying:"+u.file("dbq.db"), "work", "-q", "q", "--poll", "50ms", "--quiet", "--", "true")
 	if o.code != exitUnavailable || !strings.Contains(o.err, "permission denied for table") ||
 		!strings.Contains(o.err, "the rights") {
 		t.Errorf("exit code %d, stderr %s", o.code, o.err)

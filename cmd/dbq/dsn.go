@@ -13,7 +13,10 @@ import (
 	"github.com/dbq-go/dbq/internal/redact"
 )
 
-const defaultDSN = "sqlite:dbq.db"
+const (
+	defaultFile = "dbq.db"
+	defaultDSN  = "sqlite:" + defaultFile
+)
 
 // target is the database of a command.
 type target struct {
@@ -31,7 +34,7 @@ func (a *app) givenDSN() string {
 	if a.dsn != "" {
 		return a.dsn
 	}
-	return os.Getenv("DBQ_DSN")
+	return a.getenv("DBQ_DSN")
 }
 
 // readDSNFile reads the DSN from the file of --dsn-file, without surrounding white space.
@@ -42,7 +45,7 @@ func (a *app) readDSNFile() error {
 	case a.dsn != "":
 		return usagef("--dsn and --dsn-file exclude each other: give only one of them")
 	}
-	text, err := os.ReadFile(a.dsnFile)
+	text, err := a.readFile(a.dsnFile)
 	if err != nil {
 		return usagef("cannot read --dsn-file: %w", err)
 	}
@@ -74,11 +77,11 @@ func (a *app) target() (target, error) {
 	text := a.givenDSN()
 	switch {
 	case text == "":
-		t, err := newTarget(defaultDSN)
+		t, err := newTarget("sqlite:" + a.path(defaultFile))
 		t.isDefault = true
 		return t, err
 	case isFile(text):
-		return newTarget("sqlite:" + text)
+		return newTarget("sqlite:" + a.path(text))
 	case schemeStart.MatchString(text):
 		return newTarget(text)
 	}

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"strings"
 	"time"
 
@@ -87,7 +86,7 @@ func (a *app) readPayload(given bool, text, file string) (payload []byte, err er
 	case file == "-":
 		payload, err = io.ReadAll(a.in)
 	case file != "":
-		payload, err = os.ReadFile(file)
+		payload, err = a.readFile(file)
 	}
 	if err != nil {
 		return nil, usagef("cannot read the payload: %w", err)

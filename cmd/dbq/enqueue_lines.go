@@ -84,7 +84,7 @@ type numbered struct {
 func (a *app) enqueueLines(ctx context.Context, f enqueueFlags) error {
 	in := a.in
 	if f.file != "" && f.file != "-" {
-		file, err := os.Open(f.file)
+		file, err := os.Open(a.path(f.file))
 		if err != nil {
 			return usagef("cannot read the lines: %w", err)
 		}

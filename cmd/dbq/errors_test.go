@@ -38,7 +38,7 @@ func TestUsageErrors(t *testing.T) {
 		{"--strategy skip-locked enqueue -q q", "skip-locked"},
 		{"--prefix 9 migrate", "Prefix"},
 		{"--dsn no-directory/x.db migrate", "no-directory"},
-		{"--dsn sqlite:x.db?bogus=1 migrate", "bogus"},
+		{"--dsn x.db?bogus=1 migrate", "bogus"},
 		{"demo --workers 1", "--workers"},
 		{"demo --files 0", "--files"},
 		{"demo --prefix x_", "--prefix"},
@@ -60,12 +60,13 @@ func TestServerNoticeIsPrinted(t *testing.T) {
 	u := newUser(t)
 	const note = "dbq: note: this is a test's\n"
 	for _, line := range []string{"migrate", "enqueue -q q --payload x", "stats", "migrate --print"} {
-		if o := u.run(append([]string{"--dsn", "noted:noted.db"}, strings.Fields(line)...)...); o.code != 0 || o.err != note {
+		o := u.run(append([]string{"--dsn", "noted:" + u.file("noted.db")}, strings.Fields(line)...)...)
+		if o.code != 0 || o.err != note {
 			t.Errorf("%s: got code %d, %q", line, o.code, o.err)
 		}
 	}
 	for _, line := range []string{"migrate", "stats"} {
-		if o := u.run("--dsn", "sqlite:plain.db", line); o.code != 0 || strings.Contains(o.err, "note:") {
+		if o := u.run("--dsn", "sqlite:"+u.file("plain.db"), line); o.code != 0 || strings.Contains(o.err, "note:") {
 			t.Errorf("%s: got code %d, %q", line, o.code, o.err)
 		}
 	}

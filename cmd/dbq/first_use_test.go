@@ -5,7 +5,6 @@ package main
 import (
 	"os"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -34,9 +33,31 @@ func TestTypicalMistakesNameTheCure(t *testing.T) {
 	u.run("schedule", "put", "n", "-q", "q", "--cron", "@daily", "--zone", "Berlin").fails(exitUsage, "Europe/Berlin")
 }
 
+// Most tests call run. This one is about what the process gives to it.
+func TestProcess(t *testing.T) {
+	u := newUser(t)
+	u.exec("migrate").ok()
+	if !exists(u.file("dbq.db")) {
+		t.Error("the default file is not in the process's directory")
+	}
+	enqueue := u.command("enqueue", "--queue", "q", "--payload-file", "-")
+	enqueue.Stdin = strings.NewReader("from stdin")
+	id, err := enqueue.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := u.exec("show", strings.TrimSpace(string(id)), "--payload").ok(); got != "from stdin" {
+		t.Errorf("the payload is %q", got)
+	}
+	u.exec("migrate", "--dsn", "sqlite:dbq.db").has("already")
+	u.env = append(u.env, "DBQ_DSN=other.db")
+	u.exec("stats").fails(exitNotMigrated, `"other.db"`)
+	u.exec("statz").fails(exitUsage, "try stats")
+}
+
 func TestVersionFlag(t *testing.T) {
 	u := newUser(t)
-	if out := u.run("--version").ok(); !strings.HasPrefix(out, "dbq ") || strings.Count(out, "\n") != 1 {
+	if out := u.exec("--version").ok(); !strings.HasPrefix(out, "dbq ") || strings.Count(out, "\n") != 1 {
 		t.Errorf("--version prints %q", out)
 	}
 }
@@ -92,8 +113,7 @@ func TestUntilEmptyOfAPausedQueue(t *testing.T) {
 	}
 	b := u.start(sh("true")...)
 	b.err.says(t, "dbq queue resume q")
-	b.signal(syscall.SIGTERM)
-	b.wait().ok()
+	b.stops()
 }
 
 func TestWorkShowsTheAttemptLimitInEffect(t *testing.T) {
@@ -148,12 +168,10 @@ func TestWatch(t *testing.T) {
 	b.out.says(t, "QUEUE")
 	u.run("enqueue", "-q", "later").id()
 	b.out.says(t, "later")
-	b.signal(os.Interrupt)
-	b.wait().ok()
+	b.stops()
 	b = u.start("list", "--watch=100ms", "--json")
 	eventually(t, "it is listed again", func() bool { return strings.Count(b.out.String(), `"queue":"later"`) > 2 })
-	b.signal(os.Interrupt)
-	b.wait().ok()
+	b.stops()
 }
 
 func TestNamesAreCompleted(t *testing.T) {
@@ -197,7 +215,7 @@ func TestErrorsNameTheCure(t *testing.T) {
 		}
 	}
 	u.write("text", strings.Repeat("this is text, no database\n", 100))
-	u.run("--dsn", "sqlite:text", "stats").fails(exitUsage, "text", "is not a SQLite database")
+	u.run("--dsn", "sqlite:"+u.file("text"), "stats").fails(exitUsage, "text", "is not a SQLite database")
 	if os.Geteuid() != 0 {
 		u.run("--dsn", "own.db", "migrate").ok()
 		if err := os.Chmod(u.file("own.db"), 0); err != nil {

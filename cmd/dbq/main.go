@@ -8,7 +8,6 @@ import (
 	"context"
 	_ "embed"
 	"errors"
-	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -30,17 +29,17 @@ func main() {
 	// The first signal ends the context, so running work can end in order. The second signal ends the process.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
-	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(run(ctx, ofProcess(), os.Args[1:]))
 }
 
 // run is the whole program. It returns the exit code.
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &app{in: stdin, out: stdout, err: stderr}
+func run(ctx context.Context, in surroundings, args []string) int {
+	a := &app{surroundings: in}
 	root := newRoot(a)
 	root.SetArgs(args)
-	root.SetIn(stdin)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
@@ -116,10 +115,9 @@ var otherNames = map[string][]string{
 	"stats": {"status", "count"}, "work": {"run", "start"}, "worker": {"stop", "pause", "resume"},
 }
 
-// app is one run of the program: its streams and the global flags.
+// app is one run of the program: its surroundings and the global flags.
 type app struct {
-	in       io.Reader
-	out, err io.Writer
+	surroundings
 
 	dsn      string // from --dsn or the file of --dsn-file; "" without these
 	dsnFile  string
@@ -147,7 +145,7 @@ func (a *app) command(name string, args cobra.PositionalArgs, f runFunc) *cobra.
 func (a *app) runE(f runFunc) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		a.began = true
-		a.color = wantsColor(a.out)
+		a.color = a.wantsColor()
 		if given := cmd.Flag("dsn"); given.Changed && given.Value.String() == "" {
 			return usagef("--dsn is empty: give it a DSN, or leave it out to use DBQ_DSN or %s", defaultDSN)
 		}

@@ -167,10 +167,10 @@ func (t *table) styled(row int, cell string) string {
 	return "\x1b[" + style + "m" + cell + "\x1b[0m"
 }
 
-// wantsColor reports whether to use colors on a stream: on a terminal that has them, unless NO_COLOR is set
+// wantsColor reports whether to print colors: on a terminal that has them, unless NO_COLOR is set
 // (https://no-color.org).
-func wantsColor(stream any) bool {
-	return isTerminal(stream) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+func (s surroundings) wantsColor() bool {
+	return isTerminal(s.out) && s.getenv("NO_COLOR") == "" && s.getenv("TERM") != "dumb"
 }
 
 // isTerminal reports whether a stream is a terminal.

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/dbq-go/dbq"
@@ -52,7 +51,7 @@ func TestServersShowNoSecret(t *testing.T) {
 	}
 	secrets["the token's secret"] = created.Secret[len(created.Secret)-64:]
 
-	s := u.serve("--quiet=false", "--config", file("serve.yaml", `
+	s := u.serveProcess("--quiet=false", "--config", file("serve.yaml", `
 databases: {shop: {dsn_file: `+filepath.Join(u.dir, "dsn")+`}}
 auth:
   tokens: shop
@@ -175,8 +174,8 @@ receivers: [{path: /hooks/shop, database: shop, queue: in, secret_files: [`+hook
 			t.Errorf("%s is accepted", config)
 		}
 	}
-	_ = s.cmd.Process.Signal(syscall.SIGTERM)
-	logged := <-s.rest
+	s.stops()
+	logged := s.err.String()
 	if strings.Count(logged, "api: request failed")+strings.Count(logged, "api: the request failed") == 0 {
 		t.Error("the log has no failed request")
 	}

@@ -56,7 +56,7 @@ func (p *programRunner) HandleTask(ctx context.Context, t dbq.Task) dbq.Outcome 
 	}
 	defer closePayload(payload)
 	cmd := exec.CommandContext(ctx, p.argv[0], p.argv[1:]...)
-	cmd.Env = append(slices.Clip(p.env), taskEnv(t)...)
+	cmd.Dir, cmd.Env = p.a.dir, append(slices.Clip(p.env), taskEnv(t)...)
 	cmd.Stdin = payload
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	cmd.WaitDelay = pipeWait

@@ -17,7 +17,7 @@ func TestProgramReadsItsWholePayloadAfterAKill(t *testing.T) {
 	u := newUser(t)
 	u.write("payload", strings.Repeat("x", size))
 	u.run("enqueue", "-q", "q", "--payload-file", "payload").id()
-	b := u.start(sh(`exec 3<&0
+	b := u.startProcess(sh(`exec 3<&0
 		(echo $$ > started; until [ -e go ]; do sleep 0.01; done; wc -c <&3 > part; mv part seen) & wait`)...)
 	eventually(t, "the program runs", func() bool { return u.read("started") != "" })
 	b.signal(syscall.SIGKILL)
@@ -38,7 +38,7 @@ func TestNoProgramSeesAShortPayload(t *testing.T) {
 		u.feed(u.read("line"), "enqueue", "--lines").ok()
 	}
 	for round := range rounds {
-		b := u.start(sh(`wc -c >> sizes`, "-c", "4", "--lease", "300ms", "--quiet")...)
+		b := u.startProcess(sh(`wc -c >> sizes`, "-c", "4", "--lease", "300ms", "--quiet")...)
 		want := round + 1
 		eventually(t, "programs have run", func() bool {
 			return strings.Count(u.read("sizes"), "\n")+1 >= want && u.read("sizes") != ""
@@ -60,7 +60,7 @@ func TestProgramDiesWithItsWorker(t *testing.T) {
 	}
 	u := newUser(t)
 	u.run("enqueue", "-q", "q").id()
-	b := u.start(sh(`echo $$ > pid.part; mv pid.part pid; exec sleep 1000`)...)
+	b := u.startProcess(sh(`echo $$ > pid.part; mv pid.part pid; exec sleep 1000`)...)
 	eventually(t, "the program runs", func() bool { return u.read("pid") != "" })
 	pid, err := strconv.Atoi(u.read("pid"))
 	if err != nil {
@@ -121,7 +121,7 @@ func TestShortFileNameIsNotRedactedElsewhere(t *testing.T) {
 
 func TestDSNFile(t *testing.T) {
 	u := newUser(t)
-	u.write("dsn", "\n  sqlite:own.db \n")
+	u.write("dsn", "\n  sqlite:"+u.file("own.db")+" \n")
 	u.run("--dsn-file", "dsn", "migrate").has("own.db")
 	u.run("--dsn-file", "dsn", "enqueue", "-q", "q").id()
 	u.run("stats", "--dsn-file", "dsn").has("q")

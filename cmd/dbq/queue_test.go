@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"syscall"
 	"testing"
 	"time"
 
@@ -119,15 +118,12 @@ func TestWorkObeysOperators(t *testing.T) { obeys(newUser(t), "1s") }
 func TestStoppedWorkIsNotRestarted(t *testing.T) {
 	u := newUser(t)
 	u.run("enqueue", "-q", "q").id()
-	other := u.start(sh(hang)...)
+	other := u.start(sh(hang, "--drain", "100ms")...)
 	pids := u.hangs()
 	b := u.start(sh("true", "--id", "w", "--report-interval", "50ms", "--paused", "--until-empty")...)
 	eventually(t, "the worker is told to stop", func() bool { return u.run("worker", "stop", "w").code == 0 })
 	b.wait().ok()
-	other.signal(syscall.SIGTERM)
-	other.err.says(t, "stopping: 1 program")
-	other.signal(syscall.SIGTERM)
-	other.wait()
+	other.stops()
 	u.gone(pids)
 }
 

@@ -142,7 +142,7 @@ func TestReadOnlyMode(t *testing.T) {
 	u.run("--dsn", "own.db", "enqueue", "-q", "q").id()
 	u.run("--dsn", "own.db?mode=ro", "stats").ok()
 	u.run("--dsn", "own.db?mode=ro", "enqueue", "-q", "q").fails(exitUnavailable, "access")
-	u.run("--dsn", "sqlite:none.db?mode=ro", "stats").fails(exitNotMigrated)
+	u.run("--dsn", "sqlite:"+u.file("none.db")+"?mode=ro", "stats").fails(exitNotMigrated)
 	if left := u.files("none.db"); len(left) != 0 {
 		t.Errorf("a reader made %q", left)
 	}

@@ -89,7 +89,9 @@ func checks(dir string) (out [][]string) {
 func typed(t *testing.T, args ...string) (code int, printed string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code = run(t.Context(), args, strings.NewReader(""), &out, &errs)
+	in := ofProcess()
+	in.in, in.out, in.err = strings.NewReader(""), &out, &errs
+	code = run(t.Context(), in, args)
 	return code, out.String() + errs.String()
 }
 

@@ -23,9 +23,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// logLevel returns the level from which a command logs. Tests log more.
-var logLevel = func(usual slog.Level) slog.Level { return usual }
-
 // Limits of the server, besides those of the API.
 const (
 	headerTimeout = 10 * time.Second
@@ -86,7 +83,7 @@ func (s *server) run(ctx context.Context, cfg serveConfig) error {
 	if cfg.Quiet {
 		level = slog.LevelWarn
 	}
-	s.logger = slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: logLevel(level)}))
+	s.logger = s.newLogger(level)
 	s.metrics = prometheus.NewRegistry()
 	defer s.close()
 	if err := s.openAll(ctx, cfg); err != nil {
@@ -118,7 +115,7 @@ func (s *server) run(ctx context.Context, cfg serveConfig) error {
 	}
 	scheme := "http"
 	if cfg.TLS.Cert != "" {
-		encrypted, err := listenTLS(listener, cfg.TLS, s.logger)
+		encrypted, err := listenTLS(listener, tlsConfig{Cert: s.path(cfg.TLS.Cert), Key: s.path(cfg.TLS.Key)}, s.logger)
 		if err != nil {
 			listener.Close()
 			return err
@@ -159,18 +156,20 @@ func (s *server) serve(
 		MaxHeaderBytes: maxHeader, WriteTimeout: longest + headerTimeout,
 		ErrorLog: slog.NewLogLogger(s.logger.Handler(), slog.LevelWarn),
 	}
+	var duties sync.WaitGroup // they log their errors, and end with their contexts
+	defer duties.Wait()
+	running, end := context.WithCancel(ctx)
+	defer end()
 	for _, c := range s.clients {
-		go func() { _ = schedule.New(c).Run(ctx) }() // it logs its errors, and ends with ctx
+		duties.Go(func() { _ = schedule.New(c).Run(running) })
 	}
-	go pages.Prepare(ctx) // it ends within the time of a request
-	// It goes on while running requests finish, and then reports what they did.
+	duties.Go(func() { pages.Prepare(running) })
+	// Maintenance goes on while running requests finish, and then reports what they did.
 	maintaining, stop := context.WithCancel(context.WithoutCancel(ctx))
-	var maintenance sync.WaitGroup
-	if !cfg.NoMaintenance {
-		maintenance.Go(func() { _ = handler.Run(maintaining) }) // it logs its errors, and ends with its context
-	}
-	defer maintenance.Wait()
 	defer stop()
+	if !cfg.NoMaintenance {
+		duties.Go(func() { _ = handler.Run(maintaining) })
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- h.Serve(l) }()
 	s.note("serving %s on %s://%s; Ctrl-C stops", plural(len(s.clients), "database"), scheme, l.Addr())

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"regexp"
 	"strings"
 	"sync"
@@ -75,10 +74,10 @@ type receiverConfig struct {
 var receiverPath = regexp.MustCompile(`^/hooks(?:/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$`)
 
 // read returns the secrets.
-func (c secretsConfig) read() (out []bridge.Secret, err error) {
-	texts := strings.Fields(os.Getenv(c.Variable))
+func (c secretsConfig) read(in surroundings) (out []bridge.Secret, err error) {
+	texts := strings.Fields(in.getenv(c.Variable))
 	for _, file := range c.Files {
-		text, err := os.ReadFile(file)
+		text, err := in.readFile(file)
 		if err != nil {
 			return nil, fmt.Errorf("cannot read a secret: %w", err)
 		}
@@ -97,19 +96,19 @@ func (c secretsConfig) read() (out []bridge.Secret, err error) {
 	return out, nil
 }
 
-func (c urlConfig) endpoint() (e bridge.Endpoint, err error) {
+func (c urlConfig) endpoint(in surroundings) (e bridge.Endpoint, err error) {
 	e = bridge.Endpoint{URL: c.URL, Networks: c.Networks, PlainHTTP: c.PlainHTTP, Timeout: time.Duration(c.Timeout)}
 	if (c.URL == "") == (c.URLFile == "") {
 		return e, errors.New("it needs one of url and url_file")
 	}
 	if c.URLFile != "" {
-		text, err := os.ReadFile(c.URLFile)
+		text, err := in.readFile(c.URLFile)
 		if err != nil {
 			return e, fmt.Errorf("cannot read url_file: %w", err)
 		}
 		e.URL = strings.TrimSpace(string(text))
 	}
-	e.Secrets, err = c.Secrets.read()
+	e.Secrets, err = c.Secrets.read(in)
 	return e, err
 }
 
@@ -158,7 +157,7 @@ func (s *server) bridgeWorker(c bridgeConfig) (w worker.Worker, err error) {
 		}
 		to = bridge.ToQueue(far)
 	case c.ForwardURL != nil && c.Forward == nil && c.Webhook == nil:
-		e, err := c.ForwardURL.endpoint()
+		e, err := c.ForwardURL.endpoint(s.surroundings)
 		if err == nil {
 			to, err = bridge.ToURL(e)
 		}
@@ -166,7 +165,7 @@ func (s *server) bridgeWorker(c bridgeConfig) (w worker.Worker, err error) {
 			return w, err
 		}
 	case c.Webhook != nil && c.Forward == nil && c.ForwardURL == nil:
-		e, err := c.Webhook.endpoint()
+		e, err := c.Webhook.endpoint(s.surroundings)
 		if err != nil {
 			return w, err
 		}
@@ -213,7 +212,7 @@ func (s *server) addReceiver(c receiverConfig, seen map[string]bool) error {
 	if err != nil {
 		return err
 	}
-	secrets, err := c.Secrets.read()
+	secrets, err := c.Secrets.read(s.surroundings)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -63,13 +62,12 @@ bridges:
 		}
 		return n
 	}
-	near := u.serve("--config", "near.yaml")
+	near := u.serveProcess("--config", "near.yaml")
 	deadline := time.Now().Add(patience)
 	for count("a.db", "out", "COMPLETED") == 0 && time.Now().Before(deadline) {
 	}
-	_ = near.cmd.Process.Kill()
-	_ = near.cmd.Wait()
-	near = u.serve("--config", "near.yaml")
+	near.kill()
+	near = u.serveProcess("--config", "near.yaml")
 	for count("a.db", "out", "COMPLETED")+count("b.db", "mid", "COMPLETED") < 2*tasks && // leases end in between
 		time.Now().Before(deadline) {
 		time.Sleep(100 * time.Millisecond)
@@ -79,11 +77,8 @@ bridges:
 			t.Errorf("queue %s of %s has %d tasks in %s, want %d", c[1], c[0], n, c[2], tasks)
 		}
 	}
-	_ = near.cmd.Process.Signal(syscall.SIGTERM)
-	if err := near.cmd.Wait(); err != nil {
-		t.Errorf("the server ended with %v", err)
-	}
-	if logged := <-near.rest; strings.Contains(logged, secret[6:]) {
+	near.stops()
+	if logged := near.err.String(); strings.Contains(logged, secret[6:]) {
 		t.Errorf("the log shows the secret: %s", logged)
 	}
 }

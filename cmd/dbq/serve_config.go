@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net/netip"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -120,7 +119,7 @@ func (s *server) addFlags(cmd *cobra.Command) {
 func (s *server) config() (serveConfig, error) {
 	cfg := serveConfig{Listen: s.flags.Listen, Drain: s.flags.Drain}
 	if s.configFile != "" {
-		text, err := os.ReadFile(s.configFile)
+		text, err := s.readFile(s.configFile)
 		if err != nil {
 			return cfg, usagef("cannot read --config: %w", err)
 		}
@@ -205,13 +204,13 @@ func (s *server) addDatabases(cfg *serveConfig) error {
 		cfg.Databases[name] = &databaseConfig{DSN: dsn}
 	}
 	if len(cfg.Databases) == 0 {
-		cfg.Databases["default"] = &databaseConfig{DSN: os.Getenv("DBQ_DSN"), create: os.Getenv("DBQ_DSN") == ""}
+		cfg.Databases["default"] = &databaseConfig{DSN: s.getenv("DBQ_DSN"), create: s.getenv("DBQ_DSN") == ""}
 	}
 	for name, d := range cfg.Databases {
 		if d == nil {
 			return usagef("the database %q has no DSN", name)
 		}
-		if err := d.resolve(name); err != nil {
+		if err := d.resolve(name, s.surroundings); err != nil {
 			return err
 		}
 		d.Prefix, d.Schema, d.Strategy = cmp.Or(d.Prefix, s.prefix), cmp.Or(d.Schema, s.schema),
@@ -221,7 +220,7 @@ func (s *server) addDatabases(cfg *serveConfig) error {
 }
 
 // resolve finds the DSN.
-func (d *databaseConfig) resolve(name string) error {
+func (d *databaseConfig) resolve(name string, in surroundings) error {
 	given := 0
 	for _, way := range []string{d.DSN, d.DSNFile, d.DSNEnv} {
 		if way != "" {
@@ -234,11 +233,11 @@ func (d *databaseConfig) resolve(name string) error {
 	case given != 1:
 		return usagef("the database %q needs one of dsn, dsn_file and dsn_env", name)
 	case d.DSNEnv != "":
-		if d.DSN = os.Getenv(d.DSNEnv); d.DSN == "" {
+		if d.DSN = in.getenv(d.DSNEnv); d.DSN == "" {
 			return usagef("the database %q: the variable %s is empty", name, d.DSNEnv)
 		}
 	case d.DSNFile != "":
-		part := app{dsnFile: d.DSNFile}
+		part := app{surroundings: in, dsnFile: d.DSNFile}
 		if err := part.readDSNFile(); err != nil {
 			return err
 		}

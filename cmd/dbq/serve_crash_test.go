@@ -102,14 +102,13 @@ type restartable struct {
 
 func (u *user) serveRestartable(dsn string) *restartable {
 	u.run("migrate", "--dsn", dsn).ok()
-	return &restartable{u.serve("--dsn", dsn), u, dsn}
+	return &restartable{u.serveProcess("--dsn", dsn), u, dsn}
 }
 
 // crash kills the server with SIGKILL and starts it again.
 func (r *restartable) crash() {
-	_ = r.cmd.Process.Kill()
-	_ = r.cmd.Wait()
-	r.serving = r.u.serve("--dsn", r.dsn, "--listen", strings.TrimPrefix(r.url, "http://"))
+	r.kill()
+	r.serving = r.u.serveProcess("--dsn", r.dsn, "--listen", strings.TrimPrefix(r.url, "http://"))
 }
 
 // count returns the number of completed tasks, and of all others.

@@ -6,9 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 )
 
 // TestServeDemo starts the demo, finds tasks in every state, sees workers at work, stops it, and finds no file left.
@@ -16,7 +14,7 @@ func TestServeDemo(t *testing.T) {
 	u := newUser(t)
 	temp := t.TempDir()
 	u.env = append(u.env, "TMPDIR="+temp)
-	s := u.serve("--demo")
+	s := u.serveProcess("--demo")
 	for _, state := range []string{"completed", "error", "poison"} {
 		if status, body := s.get("/v1/db/demo/tasks?state=" + state); status != 200 || !strings.Contains(body, `"holder"`) {
 			t.Errorf("tasks in %s: %d %s", state, status, body)
@@ -31,22 +29,15 @@ func TestServeDemo(t *testing.T) {
 			t.Errorf("%s: %d, want %s: %s", path, status, want, body)
 		}
 	}
-	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+	eventually(t, "a worker works", func() bool {
 		status, body := s.get("/v1/db/demo/tasks?state=processing,completed&queue=orders")
-		if status == 200 && strings.Contains(body, `"holder":"shop-`) {
-			break
-		}
-		if time.Since(began) > patience {
-			t.Fatalf("no worker works: %d %s", status, body)
-		}
-	}
+		return status == 200 && strings.Contains(body, `"holder":"shop-`)
+	})
 	if files, err := filepath.Glob(filepath.Join(temp, "*", "demo.db*")); err != nil || len(files) == 0 {
 		t.Errorf("the demo has no files: %v", err)
 	}
-	_ = s.cmd.Process.Signal(syscall.SIGINT)
-	if err := s.cmd.Wait(); err != nil {
-		t.Errorf("the demo ended with %v: %s", err, <-s.rest)
-	}
+	s.signal(os.Interrupt)
+	s.wait().ok()
 	if files, err := os.ReadDir(temp); err != nil || len(files) > 0 {
 		t.Errorf("the demo left %v: %v", files, err)
 	}

@@ -86,7 +86,7 @@ func TestForwardThroughKillsOfTheFarSide(t *testing.T) {
 	u.write("secret", secret.Reveal())
 	u.write("far.yaml", "databases: {far: {dsn: far.db}}\n"+
 		"receivers: [{path: /hooks/tasks, database: far, queue: in, tasks: true, secret_files: [secret]}]\n")
-	server := u.serve("--config", "far.yaml")
+	server := u.serveProcess("--config", "far.yaml")
 	to, err := bridge.ToURL(bridge.Endpoint{
 		URL: server.url + "/hooks/tasks", Secrets: []bridge.Secret{secret}, PlainHTTP: true,
 		Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
@@ -129,9 +129,8 @@ func TestForwardThroughKillsOfTheFarSide(t *testing.T) {
 	for k := range kills {
 		until(ctx, t, func() bool { return got.count() >= k*tasks/(kills+1) })
 		until(ctx, t, func() bool { return deliveries.now.Load() > 0 })
-		_ = server.cmd.Process.Kill()
-		_ = server.cmd.Wait()
-		server = u.serve("--config", "far.yaml", "--listen", strings.TrimPrefix(server.url, "http://"))
+		server.kill()
+		server = u.serveProcess("--config", "far.yaml", "--listen", strings.TrimPrefix(server.url, "http://"))
 	}
 	until(ctx, t, func() bool { return got.count() >= tasks })
 	until(ctx, t, func() bool { // the last near tasks are completed after the far side has them

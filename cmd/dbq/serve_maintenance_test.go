@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -48,17 +47,6 @@ func (s *serving) call(method, path, body string, out any) {
 	}
 }
 
-// stop ends the server with SIGTERM, and waits until it has ended.
-func (s *serving) stop() {
-	s.t.Helper()
-	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		s.t.Fatal(err)
-	}
-	if err := s.cmd.Wait(); err != nil {
-		s.t.Errorf("dbq serve: %v: %s", err, <-s.rest)
-	}
-}
-
 // checkedOut is a task that a checkout has returned.
 type checkedOut struct{ ID, Payload, Lease string }
 
@@ -83,7 +71,7 @@ func (s *serving) complete(queue string, task checkedOut) {
 func TestServeRemovesTasksOfQueuesWithoutGoWorkers(t *testing.T) {
 	u := newUser(t)
 	u.env = append(u.env, cleanEvery+"=100ms")
-	s := u.serve()
+	s := u.serveProcess()
 	const queue = "/v1/db/default/queues/mail"
 	s.call("PATCH", queue+"/settings", `{"keep_completed_seconds": 0.2}`, nil)
 	for range 2 {
@@ -91,17 +79,14 @@ func TestServeRemovesTasksOfQueuesWithoutGoWorkers(t *testing.T) {
 	}
 	task, waiting := s.checkout("mail"), s.checkout("mail")
 	s.complete("mail", task)
-	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
-		if status, _ := s.get("/v1/db/default/tasks/" + task.ID); status == http.StatusNotFound {
-			break
-		} else if time.Now().After(end) {
-			t.Fatal("the completed task still exists")
-		}
-	}
+	eventually(t, "the completed task is removed", func() bool {
+		status, _ := s.get("/v1/db/default/tasks/" + task.ID)
+		return status == http.StatusNotFound
+	})
 	if status, text := s.get("/v1/db/default/tasks/" + waiting.ID); status != http.StatusOK {
 		t.Errorf("the other task: %d %s", status, text)
 	}
-	s.stop()
+	s.stops()
 }
 
 // A server that is killed between the end of a step and what follows from it leaves what this test writes: the
@@ -138,14 +123,13 @@ func continueAWorkflow(t *testing.T, engine string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait()
+	s.kill()
 	out, left, err := access.Of(c).Store.Settle(t.Context(), "steps", []store.SettleRow{
 		{LeaseKey: store.LeaseKey{Task: id, Fence: task.Fence}, Event: state.Complete}}, true)
 	if err != nil || out[0].Err != nil || len(left.Changes) != 1 {
 		t.Fatalf("%+v, %d changes, %v", out, len(left.Changes), err)
 	}
-	s.serving = u.serve("--dsn", s.dsn)
+	s.serving = u.serveProcess("--dsn", s.dsn)
 	if second := s.checkout("steps"); second.Payload != "b" {
 		t.Errorf("the step after a is %q, want b", second.Payload)
 	}
@@ -160,7 +144,7 @@ func TestServeReportsStatistics(t *testing.T) {
 		s.call("POST", "/v1/db/default/queues/"+queue+"/tasks", `{}`, nil)
 		s.complete(queue, s.checkout(queue))
 	}
-	s.stop()
+	s.stops()
 	s = u.serve()
 	var got struct {
 		Queues []struct {
@@ -192,7 +176,7 @@ func TestServeWithoutMaintenance(t *testing.T) {
 	const queue = "/v1/db/default/queues/mail"
 	var left []string
 	for _, flags := range [][]string{{"--dsn", "a.db", "--no-maintenance"}, {"--config", "serve.yaml"}} {
-		s := u.serve(flags...)
+		s := u.serveProcess(flags...)
 		var got struct{ Queues []any }
 		if s.call("GET", "/v1/db/default/series", "", &got); len(got.Queues) != 0 {
 			t.Errorf("the server before has left statistics of %d queues", len(got.Queues))
@@ -208,15 +192,14 @@ func TestServeWithoutMaintenance(t *testing.T) {
 				t.Errorf("with %v, a task is removed: %d %s", flags, status, text)
 			}
 		}
-		s.stop()
+		s.stops()
 	}
-	s := u.serve("--dsn", "a.db")
-	for end := time.Now().Add(patience); len(left) > 0; time.Sleep(50 * time.Millisecond) {
-		if status, _ := s.get("/v1/db/default/tasks/" + left[0]); status == http.StatusNotFound {
-			left = left[1:]
-		} else if time.Now().After(end) {
-			t.Fatal("a server with maintenance does not remove what is left")
-		}
+	s := u.serveProcess("--dsn", "a.db")
+	for _, id := range left {
+		eventually(t, "a server with maintenance removes what is left", func() bool {
+			status, _ := s.get("/v1/db/default/tasks/" + id)
+			return status == http.StatusNotFound
+		})
 	}
-	s.stop()
+	s.stops()
 }

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -83,9 +82,7 @@ func TestServeDrains(t *testing.T) {
 	sends := s.slowly(t, "/queues/other/tasks", `{"payload": "kept"}`)
 	sends.send(t, sends.rest[:5])
 	time.Sleep(500 * time.Millisecond) // both are handled; most likely the checkout waits by now, and it must end anyway
-	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	s.stop()
 	if status, body := waits.answer(t); status != 200 || !strings.Contains(body, `"tasks":[]`) {
 		t.Errorf("the checkout that waited: %d %s", status, body)
 	}
@@ -97,9 +94,7 @@ func TestServeDrains(t *testing.T) {
 	if status, body := sends.answer(t); status != 201 {
 		t.Errorf("the request that was running: %d %s", status, body)
 	}
-	if err := s.cmd.Wait(); err != nil {
-		t.Errorf("the server ended with %v: %s", err, <-s.rest)
-	}
+	s.wait().ok()
 	if took := time.Since(begin); took > 15*time.Second {
 		t.Errorf("it took %v to stop, although nothing was running any more", took)
 	}

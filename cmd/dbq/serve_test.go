@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,49 +14,53 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
 
 // serving is a dbq serve of a test.
 type serving struct {
-	t    *testing.T
-	cmd  *exec.Cmd
-	url  string
-	rest chan string // what it prints after its address
+	*background
+	t   *testing.T
+	url string
 }
-
-var servingAt = regexp.MustCompile(`on (https?://[^;]+);`)
 
 // serve starts dbq serve on a free port, and waits until it serves.
 func (u *user) serve(args ...string) *serving {
 	u.t.Helper()
-	cmd := u.command(append([]string{"serve", "--listen", "127.0.0.1:0", "--quiet"}, args...)...)
-	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		u.t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		u.t.Fatal(err)
-	}
-	s := &serving{t: u.t, cmd: cmd, rest: make(chan string, 1)}
-	u.t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	r, printed := bufio.NewReader(stderr), ""
-	for s.url == "" {
-		line, err := r.ReadString('\n')
-		printed += line
-		if m := servingAt.FindStringSubmatch(line); m != nil {
-			s.url = m[1]
-		} else if err != nil {
-			u.t.Fatalf("dbq serve ended: %s", printed)
+	return u.start(freePort(args)...).serving()
+}
+
+// serveProcess is serve as a process, which a test can kill.
+func (u *user) serveProcess(args ...string) *serving {
+	u.t.Helper()
+	return u.startProcess(freePort(args)...).serving()
+}
+
+func freePort(args []string) []string {
+	return append([]string{"serve", "--listen", "127.0.0.1:0", "--quiet"}, args...)
+}
+
+func (b *background) serving() *serving {
+	b.u.t.Helper()
+	return &serving{b, b.u.t, b.address(`on (https?://[^;]+);`)}
+}
+
+// address waits until the command has printed its address, which the pattern has as a group.
+func (b *background) address(pattern string) (at string) {
+	b.u.t.Helper()
+	eventually(b.u.t, "it prints its address", func() bool {
+		select {
+		case <-b.done:
+			b.u.t.Fatalf("dbq %q has ended: %s", b.args, b.err)
+		default:
 		}
-	}
-	go func() {
-		b, _ := io.ReadAll(r)
-		s.rest <- string(b)
-	}()
-	return s
+		if m := regexp.MustCompile(pattern).FindStringSubmatch(b.err.String()); m != nil {
+			at = m[1]
+		}
+		return at != ""
+	})
+	return at
 }
 
 func (s *serving) get(path string) (int, string) {
@@ -85,7 +88,7 @@ func TestServeAnswersForEachDatabase(t *testing.T) {
 	u.run("migrate", "--dsn", "a.db").ok()
 	u.run("migrate", "--dsn", "b.db").ok()
 	id := u.run("enqueue", "--dsn", "b.db", "--queue", "mail").id()
-	s := u.serve("--dsn", "shop=a.db", "--dsn", "log=sqlite:b.db")
+	s := u.serve("--dsn", "shop=a.db", "--dsn", "log=sqlite:"+u.file("b.db"))
 	for path, want := range map[string]string{
 		"/healthz": "ok", "/readyz": "ready", "/v1/databases": `"log"`, "/v1/db/log/tasks/" + id: id,
 		"/metrics": `database="shop"`, "/v1/openapi.json": `"3.1.0"`,
@@ -102,7 +105,7 @@ func TestServeAnswersForEachDatabase(t *testing.T) {
 // TestServeStopsInOrder stops a server while a request waits for tasks.
 func TestServeStopsInOrder(t *testing.T) {
 	u := newUser(t)
-	s := u.serve()
+	s := u.serveProcess()
 	answered := make(chan int, 1)
 	go func() {
 		r, err := http.Post(s.url+"/v1/db/default/queues/mail/checkout", "application/json",
@@ -115,10 +118,7 @@ func TestServeStopsInOrder(t *testing.T) {
 		answered <- r.StatusCode
 	}()
 	time.Sleep(300 * time.Millisecond) // the request is under way, or about to be
-	_ = s.cmd.Process.Signal(syscall.SIGTERM)
-	if err := s.cmd.Wait(); err != nil {
-		t.Errorf("the server ended with %v: %s", err, <-s.rest)
-	}
+	s.stops()
 	if status := <-answered; status != 200 {
 		t.Errorf("the waiting request got %d, want 200 without tasks", status)
 	}
@@ -267,6 +267,7 @@ func TestServeEndsConnectionsWhoseBodyNeverComes(t *testing.T) {
 	u.write("serve.yaml", "databases: {shop: {dsn: a.db}}\nlimits: {body_timeout: 200ms, timeout: 2s}\n")
 	u.run("migrate", "--dsn", "a.db").ok()
 	s := u.serve("--config", "serve.yaml")
+	conns := map[string]net.Conn{}
 	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/v1/databases", "/login", "//healthz", "/v1/../x"} {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
 		if err != nil {
@@ -274,6 +275,9 @@ func TestServeEndsConnectionsWhoseBodyNeverComes(t *testing.T) {
 		}
 		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
 		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n", path)
+		conns[path] = conn
+	}
+	for path, conn := range conns {
 		if got, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(got), "HTTP/1.1 ") {
 			t.Errorf("%s: %q, %v", path, got, err)
 		}

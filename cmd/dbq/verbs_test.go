@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -131,8 +130,8 @@ func TestEnqueueLinesNamesTheInvalidLine(t *testing.T) {
 func TestMigrate(t *testing.T) {
 	u := newUser(t)
 	u.run("migrate", "--dsn", "own.db").has("created", "own.db", "version")
-	u.run("migrate", "--dsn", "sqlite:own.db").has("already")
-	u.run("stats", "--dsn", "sqlite:own.db").ok()
+	u.run("migrate", "--dsn", "sqlite:"+u.file("own.db")).has("already")
+	u.run("stats", "--dsn", "sqlite:"+u.file("own.db")).ok()
 	if o := u.run("migrate", "--dsn", "own.db", "--json"); o.one()["from"] != o.one()["to"] {
 		t.Errorf("%s", o.out)
 	}
@@ -315,7 +314,7 @@ func TestHelpCoversExitCodesAndExamples(t *testing.T) {
 			t.Errorf("dbq help does not explain exit code %d", code)
 		}
 	}
-	root := newRoot(&app{out: &bytes.Buffer{}})
+	root := newRoot(&app{})
 	for _, cmd := range root.Commands() {
 		if cmd.Hidden || cmd.GroupID == "" {
 			continue

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -123,7 +124,7 @@ func (w *work) run(ctx context.Context, c *dbq.Client, argv []string) error {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
 
-	p := newProgramRunner(w.app, argv, w.env.inherited(w.givenDSN()), w.quiet)
+	p := newProgramRunner(w.app, argv, w.env.inherited(w.environ(), w.givenDSN()), w.quiet)
 	defer p.stop()
 	s, err := admin.New(c).QueueSettings(ctx, w.queue)
 	if err != nil {
@@ -147,8 +148,12 @@ func (w *work) run(ctx context.Context, c *dbq.Client, argv []string) error {
 		s := c.Info().Server
 		w.note("working on queue %q of %s %s as %s; Ctrl-C stops", w.queue, s.Product, s.Version, w.ID)
 	}
+	var schedules sync.WaitGroup
+	defer schedules.Wait()
+	scheduling, stop := context.WithCancel(ctx)
+	defer stop()
 	if !w.UntilEmpty {
-		go func() { _ = schedule.New(c).Run(ctx) }() // it logs its errors, and ends with ctx
+		schedules.Go(func() { _ = schedule.New(c).Run(scheduling) }) // it logs its errors
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- w.runWorker(ctx, c) }()

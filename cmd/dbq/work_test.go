@@ -157,7 +157,7 @@ func TestWorkInParallel(t *testing.T) {
 func TestKilledWorkersTaskIsTakenOver(t *testing.T) {
 	u := newUser(t)
 	id := u.run("enqueue", "-q", "q").id()
-	b := u.start(sh(`echo $$ > pid.part; mv pid.part pid; exec sleep 1000`, "--lease", "300ms")...)
+	b := u.startProcess(sh(`echo $$ > pid.part; mv pid.part pid; exec sleep 1000`, "--lease", "300ms")...)
 	eventually(t, "the program runs", func() bool { return u.read("pid") != "" })
 	b.signal(syscall.SIGKILL)
 	b.wait()
@@ -207,7 +207,7 @@ func TestSignalDrains(t *testing.T) {
 			u := newUser(t)
 			id := u.run("enqueue", "-q", "q").id()
 			left := u.run("enqueue", "-q", "q").id()
-			b := u.start(sh(`touch started; until [ -e go ]; do sleep 0.01; done; echo drained`)...)
+			b := u.startProcess(sh(`touch started; until [ -e go ]; do sleep 0.01; done; echo drained`)...)
 			eventually(t, "the program runs", func() bool { return exists(u.file("started")) })
 			b.signal(s)
 			eventually(t, "the other task is handed back or was never taken",
@@ -252,8 +252,7 @@ func TestDrainTimeoutReleasesTheTask(t *testing.T) {
 	id := u.run("enqueue", "-q", "q").id()
 	b := u.start(sh(hang, "--drain", "100ms")...)
 	pids := u.hangs()
-	b.signal(syscall.SIGTERM)
-	b.wait().ok()
+	b.stops()
 	u.gone(pids)
 	if task := u.task(id); task["state"] != "CREATED" || task["attempt"] != 0.0 {
 		t.Errorf("the task was not handed back: %v", task)
@@ -263,7 +262,7 @@ func TestDrainTimeoutReleasesTheTask(t *testing.T) {
 func TestSecondSignalKills(t *testing.T) {
 	u := newUser(t)
 	u.run("enqueue", "-q", "q").id()
-	b := u.start(sh(hang)...)
+	b := u.startProcess(sh(hang)...)
 	pids := u.hangs()
 	b.signal(syscall.SIGTERM)
 	b.err.says(t, "stopping: 1 program")
@@ -282,8 +281,7 @@ func TestRevokedProgramIsKilled(t *testing.T) {
 	u.run("revoke", id).has("1 task revoked")
 	u.gone(pids)
 	b.err.says(t, id+"  stopped")
-	b.signal(syscall.SIGTERM)
-	b.wait().ok()
+	b.stops()
 	if task := u.task(id); task["state"] != "ERROR" || task["parked"] != true {
 		t.Errorf("%v", task)
 	}

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+)
+
+// surroundings are what a run of the program has of its process, so that a process can run it more than once.
+type surroundings struct {
+	in       io.Reader
+	out, err io.Writer
+
+	getenv  func(name string) string
+	environ func() []string
+	dir     string     // where relative file names start; "" is the process's directory
+	chatter slog.Level // servers log from that many levels lower than usual
+}
+
+// ofProcess returns the surroundings of the process itself.
+func ofProcess() surroundings {
+	return surroundings{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, environ: os.Environ}
+}
+
+// path returns the path of a file that the user has named.
+func (s surroundings) path(name string) string {
+	if s.dir == "" || filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(s.dir, name)
+}
+
+// readFile reads a file that the user has named.
+func (s surroundings) readFile(name string) ([]byte, error) { return os.ReadFile(s.path(name)) }
+
+// newLogger returns a logger of a server, which logs from a level.
+func (s surroundings) newLogger(from slog.Level) *slog.Logger {
+	return slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: from - s.chatter}))
+}
