@@ -20,11 +20,6 @@ func TestMain(m *testing.M) {
 
 func sqliteDSN(dir string) string { return "sqlite:" + filepath.Join(dir, "queue.db") }
 
-// TestConformance runs the suite on SQLite, which needs no server; conformance/engines runs it on the others.
-func TestConformance(t *testing.T) {
-	conformance.Run(t, conformance.Harness{DSN: sqliteDSN, Processes: true})
-}
-
 // TestCaseNames keeps the names fit for reports and for go test -run: each once, without blanks, in one run of each
 // group.
 func TestCaseNames(t *testing.T) {

@@ -140,6 +140,9 @@ func byLaw(failure string) bool {
 }
 
 func TestMutantsAreCaught(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: it tests the suite, not a dialect")
+	}
 	registerMutants()
 	var all []string
 	for _, m := range mutants() {

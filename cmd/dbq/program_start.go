@@ -68,8 +68,8 @@ func (e environment) check() error {
 	return nil
 }
 
-// inherited returns dbq's environment, which is all, without the variables that give access to its database: programs do
-// not need them, and could print them.
+// inherited returns dbq's environment, which is all, without the variables that give access to its database: programs
+// do not need them, and could print them.
 func (e environment) inherited(all []string, dsn string) []string {
 	if e.all {
 		return all

@@ -66,11 +66,13 @@ func (h *idleWorkers) checkEnqueues(t *test, q *dbq.Queue, most float64) {
 	}
 	t.eventually("all tasks are started", func() bool { return h.started.Load() >= begin+idleTasks })
 	h.awaitRest(t)
-	n := h.checkouts.Load() - before
-	t.Logf("%d enqueues with %d idle workers: %d checkouts, %d questions", idleTasks, idleCount, n,
-		h.questions.Load()-questions)
-	if n > int64(most*idleTasks) {
-		t.Errorf("%d checkouts for %d enqueues, want at most %.1f for each", n, idleTasks, most)
+	n, asked := h.checkouts.Load()-before, h.questions.Load()-questions
+	t.Logf("%d enqueues with %d idle workers: %d checkouts, %d questions", idleTasks, idleCount, n, asked)
+	// A checkout can miss its task, on MySQL beside another one. Its worker queries for it a second later, and checks out
+	// again, the more often the slower the machine is.
+	if n-asked > int64(most*idleTasks) || asked > idleTasks {
+		t.Errorf("%d checkouts and %d questions for %d enqueues, want at most one question and %.1f other checkouts for each",
+			n, asked, idleTasks, most)
 	}
 }
 

@@ -86,8 +86,7 @@ type engine struct {
 
 type beginner = func(ctx context.Context, c *dbq.Client) (tx dbq.Tx, commit, rollback func() error, err error)
 
-// sqliteEngine does not sync at each commit, unlike the run beside package conformance: the other way to use it, and a
-// fast one.
+// sqliteEngine does not sync at each commit, unlike the run of examples/acme: the other way to use it, and a fast one.
 var sqliteEngine = engine{
 	file: func(dir string) string { return "sqlite:" + filepath.Join(dir, "queue.db") + "?synchronous=normal" },
 }
