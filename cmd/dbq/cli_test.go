@@ -287,10 +287,10 @@ type background struct {
 func (u *user) start(args ...string) *background {
 	ctx, cancel := u.limited()
 	b := &background{u: u, args: args, stop: cancel, done: make(chan struct{}), out: newWatched(), err: newWatched()}
-	in := u.around(strings.NewReader(""), b.out, b.err)
+	in, all := u.around(strings.NewReader(""), b.out, b.err), u.with(args)
 	go func() {
 		defer close(b.done)
-		b.code = run(ctx, in, u.with(args))
+		b.code = run(ctx, in, all)
 	}()
 	u.t.Cleanup(func() {
 		cancel()
