@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -52,7 +51,6 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv(runMain, "1"); err != nil {
 		panic(err)
 	}
-	waitTogether()
 	code := m.Run()
 	if code == 0 {
 		if left := leftRunning(); left != "" {
@@ -61,17 +59,6 @@ func TestMain(m *testing.M) {
 		}
 	}
 	os.Exit(code)
-}
-
-// waitTogether lets more tests run at once than there are processors, unless -parallel is given: the long ones wait for
-// other processes.
-func waitTogether() {
-	flag.Parse()
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-	if !given {
-		_ = flag.Set("test.parallel", itoa(max(6, runtime.GOMAXPROCS(0)))) // testing defines it
-	}
 }
 
 // leftRunning returns the goroutines that commands have left behind in this process, after the last test.
@@ -287,10 +274,10 @@ type background struct {
 func (u *user) start(args ...string) *background {
 	ctx, cancel := u.limited()
 	b := &background{u: u, args: args, stop: cancel, done: make(chan struct{}), out: newWatched(), err: newWatched()}
-	in := u.around(strings.NewReader(""), b.out, b.err)
+	in, all := u.around(strings.NewReader(""), b.out, b.err), u.with(args)
 	go func() {
 		defer close(b.done)
-		b.code = run(ctx, in, u.with(args))
+		b.code = run(ctx, in, all)
 	}()
 	u.t.Cleanup(func() {
 		cancel()
