@@ -40,7 +40,7 @@ tests() {
 
 # Every test of all packages with the race detector, and each law under each strategy on each server.
 suites='^Test(Conformance|StrictSettings)$'
-laws=(-timeout 40m -parallel 12 -skip "$CI_POOLER_SKIP" ./conformance/engines -run)
+laws=(-timeout 40m -skip "$CI_POOLER_SKIP" ./conformance/engines -run)
 tests "tests" "$CI_NEWEST" "${CI_RACE[@]}" -skip "$suites" ./...
 tests "laws, race" postgres18 "${CI_RACE[@]}" "${laws[@]}" "$suites/^postgres18$"
 tests "laws" "$CI_NEWEST" "${laws[@]}" "$suites/^(sqlite|mysql97|mariadb118)$"

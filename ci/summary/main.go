@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"os"
 	"regexp"
@@ -85,13 +86,14 @@ func (s *summary) test(pkg, name string) *test {
 
 func (s *summary) add(e event) {
 	t := s.test(e.Package, e.Test)
-	parent := s.test(e.Package, e.Test[:max(0, strings.LastIndexByte(e.Test, '/'))])
 	switch e.Action {
 	case "run":
-		parent.parent = true
+		for parent := range s.parents(e) {
+			parent.parent = true
+		}
 		return
 	case "output", "build-output":
-		if t.output = append(t.output, e.Output); len(t.output) > keptLines {
+		if t.output = append(t.output, e.Output); len(t.output) > keptLines && !t.panicked() {
 			t.output = t.output[1:]
 		}
 		return
@@ -112,7 +114,10 @@ func (s *summary) add(e event) {
 			s.skipped[reason] = append(s.skipped[reason], e.Test)
 		}
 	case "fail":
-		if e.Test != "" {
+		if e.Test == "" {
+			t.output = append(s.unfinished(e.Package), t.output...)
+		}
+		for parent := range s.parents(e) {
 			parent.failures++
 		}
 		if t.failures == 0 || e.Test == "" && t.panicked() { // else the cause is reported already
@@ -124,6 +129,37 @@ func (s *summary) add(e event) {
 	delete(s.tests, [2]string{e.Package, e.Test})
 }
 
+// parents returns the package of a test and the tests whose subtest it is. A subtest's own name may have slashes.
+func (s *summary) parents(e event) iter.Seq[*test] {
+	return func(yield func(*test) bool) {
+		for name := e.Test; name != ""; {
+			name = name[:max(0, strings.LastIndexByte(name, '/'))]
+			parent := s.tests[[2]string{e.Package, name}]
+			if name == "" {
+				parent = s.test(e.Package, "")
+			}
+			if parent != nil && !yield(parent) {
+				return
+			}
+		}
+	}
+}
+
+// unfinished removes the tests of a package that have not ended, and returns the output of those that ended the program:
+// a panic, or the goroutines when the time was over.
+func (s *summary) unfinished(pkg string) (output []string) {
+	for key, t := range s.tests {
+		if key[0] != pkg || key[1] == "" {
+			continue
+		}
+		delete(s.tests, key)
+		if t.panicked() {
+			output = append(output, t.output...)
+		}
+	}
+	return output
+}
+
 func (s *summary) fail(e event, t *test) {
 	output := t.output
 	if e.FailedBuild != "" {
@@ -131,13 +167,19 @@ func (s *summary) fail(e event, t *test) {
 	}
 	name := strings.TrimSpace(e.Package + " " + e.Test)
 	fmt.Fprintf(s.out, "FAIL  %s %.1fs\n", name, e.Elapsed)
-	output = output[max(0, len(output)-shownLines):]
+	if begin := slices.IndexFunc(output, panics); begin >= 0 {
+		output = output[begin:min(len(output), begin+shownLines)]
+	} else {
+		output = output[max(0, len(output)-shownLines):]
+	}
 	s.failures = append(s.failures, "--- "+name+"\n"+strings.Join(output, ""))
 }
 
-// panicked reports whether a package's tests ended by a panic, as they do when their time is over.
-func (t *test) panicked() bool {
-	return slices.ContainsFunc(t.output, func(line string) bool { return strings.HasPrefix(line, "panic:") })
+// panicked reports whether the tests' program ended by a panic, as it does when its time is over.
+func (t *test) panicked() bool { return slices.ContainsFunc(t.output, panics) }
+
+func panics(line string) bool {
+	return strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "SIGQUIT:")
 }
 
 func (s *summary) print(notes []string) {

@@ -16,13 +16,13 @@ const events = `{"Action":"run","Package":"m/a","Test":"TestA"}
 {"Action":"pass","Package":"m/a","Test":"TestA"}
 {"Action":"pass","Package":"m/a","Elapsed":1.5}
 {"Action":"run","Package":"m/b","Test":"TestB"}
-{"Action":"run","Package":"m/b","Test":"TestB/one"}
-{"Action":"output","Package":"m/b","Test":"TestB/one","Output":"    b_test.go:9: got 1, want 2\n"}
-{"Action":"fail","Package":"m/b","Test":"TestB/one"}
+{"Action":"run","Package":"m/b","Test":"TestB/one/of/them"}
+{"Action":"output","Package":"m/b","Test":"TestB/one/of/them","Output":"    b_test.go:9: got 1, want 2\n"}
+{"Action":"fail","Package":"m/b","Test":"TestB/one/of/them"}
 {"Action":"fail","Package":"m/b","Test":"TestB"}
 {"Action":"fail","Package":"m/b"}
 {"Action":"run","Package":"m/c","Test":"TestC"}
-{"Action":"output","Package":"m/c","Output":"panic: test timed out after 1s\n"}
+{"Action":"output","Package":"m/c","Test":"TestC","Output":"panic: test timed out after 1s\n"}
 {"Action":"fail","Package":"m/c"}
 {"ImportPath":"m/d [m/d.test]","Action":"build-output","Output":"d_test.go:3: undefined: x\n"}
 {"Action":"fail","Package":"m/d","FailedBuild":"m/d [m/d.test]"}
@@ -35,7 +35,7 @@ func TestSummary(t *testing.T) {
 		t.Error("failures are reported as a success")
 	}
 	for _, want := range []string{
-		"ok    m/a 1.5s\n", "FAIL  m/b TestB/one 0.0s\n", "--- m/b TestB/one\n    b_test.go:9: got 1, want 2\n",
+		"ok    m/a 1.5s\n", "FAIL  m/b TestB/one/of/them 0.0s\n", "--- m/b TestB/one/of/them\n    b_test.go:9: got 1, want 2\n",
 		"--- m/c\npanic: test timed out after 1s\n", "--- m/d\nd_test.go:3: undefined: x\n",
 		"     1  no server: start one (TestA/two)\n",
 		"\nengines:\n  TestA/one: SQLite 3\n\na note\n\n1 passed, 3 failed, 1 skipped\n",

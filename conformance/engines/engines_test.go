@@ -18,7 +18,7 @@ const noReaper = "TESTCONTAINERS_RYUK_DISABLED"
 
 // parallel is how many cases run at once when go test is not told: most of their time they wait, for leases and for
 // lost connections.
-const parallel = "6"
+const parallel = "12"
 
 func TestMain(m *testing.M) {
 	conformance.Child()
