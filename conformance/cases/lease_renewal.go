@@ -35,11 +35,9 @@ func renewalCases() []Case {
 
 // skipOneWriter skips the case where tx, a transaction that writes, blocks all other writers.
 func (t *test) skipOneWriter(tx *sql.Tx) {
-	ctx, cancel := context.WithTimeout(t.ctx, 2*time.Second)
-	defer cancel()
-	if _, err := t.open().Queue("other").Enqueue(ctx, dbq.NewTask{}); err != nil {
+	if t.open().Info().Server.OneWriter {
 		_ = tx.Rollback()
-		t.Skipf("the database has one writer at a time, not locks on rows: %v", err)
+		t.Skipf("the database has one writer at a time, not locks on rows")
 	}
 }
 

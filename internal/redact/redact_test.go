@@ -184,12 +184,12 @@ func FuzzTargetShowsNoPassword(f *testing.F) {
 	f.Fuzz(func(t *testing.T, format, odd string) {
 		const secret = "Tr0ub4dor"
 		if strings.Count(format, "%s") != 1 || strings.Contains(format, secret) {
-			t.Skip("the shape has not one place for the secret")
+			return // not one place for the secret
 		}
 		before, after, _ := strings.Cut(format, "%s")
 		if !strings.Contains(before, ":") || !strings.Contains(after, "@") ||
 			strings.HasPrefix(strings.ToLower(before), "sqlite") {
-			t.Skip("the shape has no place for a password")
+			return // no place for a password
 		}
 		_, user, _ := strings.Cut(strings.TrimPrefix(before[strings.Index(before, ":")+1:], "//"), ":")
 		if user == "" && !strings.HasSuffix(before, ":") {
