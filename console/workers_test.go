@@ -45,7 +45,7 @@ func TestStopOfAWorkerIsConfirmed(t *testing.T) {
 	s.enqueue("mail", dbq.NewTask{})
 	running, release, ended := make(chan struct{}, 2), make(chan struct{}), make(chan error, 1)
 	go func() {
-		w := worker.Worker{Queue: s.client.Queue("mail"), Concurrency: 2, ReportInterval: 100 * time.Millisecond,
+		w := worker.Worker{Queue: s.client.Queue("mail"), Concurrency: 2, ReportInterval: 5 * time.Second,
 			Handler: worker.Func(func(context.Context, dbq.Task) error {
 				running <- struct{}{}
 				<-release

@@ -6,9 +6,9 @@ ENGINES=${DBQ_ENGINES:-/var/cache/dbq-engines}
 # suite:packages of each Debian tree: the oldest versions in one, and two for the newest, since mysql and mariadb
 # conflict as packages.
 TREES=(
-  "bookworm:postgresql-15,mariadb-server-core,mariadb-client-core,procps"
-  "trixie:postgresql-17,mariadb-server,mariadb-backup,galera-4,rsync,socat,lsof,iproute2,procps"
-  "sid:postgresql-18,mysql-server-core,mysql-client-core,procps"
+  "bookworm:postgresql-15,mariadb-server-core,mariadb-client-core,libeatmydata1,procps"
+  "trixie:postgresql-17,mariadb-server,mariadb-backup,galera-4,rsync,socat,lsof,iproute2,libeatmydata1,procps"
+  "sid:postgresql-18,mysql-server-core,mysql-client-core,libeatmydata1,procps"
 )
 
 say() { echo "engines: $*" >&2; }
