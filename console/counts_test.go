@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -50,19 +51,28 @@ func TestChangeShowsAtOnceWhileTasksAreCounted(t *testing.T) {
 	}
 	c.Prepare(t.Context())
 	d := c.databases["shop"]
-	begun, release, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	d.counted.mu.Lock()
-	d.counted.newest, d.counted.value.At = nil, time.Now().Add(-2*countOld)
-	d.counted.mu.Unlock()
-	go func() {
-		defer close(ended)
-		_, _ = d.counted.get(t.Context(), func(context.Context) (counted, error) {
-			close(begun)
-			<-release
-			return counted{}, nil
-		})
-	}()
-	<-begun
+	begun, release := make(chan struct{}), make(chan struct{})
+	begin := sync.OnceFunc(func() { close(begun) })
+	var ended chan struct{}
+	for started := false; !started; {
+		d.counted.mu.Lock()
+		d.counted.newest, d.counted.value.At = nil, time.Now().Add(-2*countOld)
+		d.counted.mu.Unlock()
+		ended = make(chan struct{})
+		go func() {
+			defer close(ended)
+			_, _ = d.counted.get(t.Context(), func(context.Context) (counted, error) {
+				begin()
+				<-release
+				return counted{}, nil
+			})
+		}()
+		select {
+		case <-begun:
+			started = true
+		case <-ended: // it shared a count that was still under way
+		}
+	}
 	for _, path := range []string{"/db/shop/", "/db/shop/queue?queue=mail"} {
 		page := ask(http.MethodGet, path, nil)
 		if !strings.Contains(page, ">42</a>") || !strings.Contains(page, "A new count is under way") {

@@ -44,6 +44,8 @@ func TestStopOfAWorkerIsConfirmed(t *testing.T) {
 	s.enqueue("mail", dbq.NewTask{})
 	s.enqueue("mail", dbq.NewTask{})
 	running, release, ended := make(chan struct{}, 2), make(chan struct{}), make(chan error, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // if nothing stops it
+	defer cancel()
 	go func() {
 		w := worker.Worker{Queue: s.client.Queue("mail"), Concurrency: 2, ReportInterval: 5 * time.Second,
 			Handler: worker.Func(func(context.Context, dbq.Task) error {
@@ -51,7 +53,7 @@ func TestStopOfAWorkerIsConfirmed(t *testing.T) {
 				<-release
 				return nil
 			})}
-		ended <- w.Run(t.Context())
+		ended <- w.Run(ctx)
 	}()
 	<-running
 	<-running
