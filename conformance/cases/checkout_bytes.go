@@ -12,7 +12,7 @@ import (
 
 func bytesCases() []Case {
 	return inGroup("Checkout",
-		Case{Name: "BytesAreBounded", run: checkoutBytes,
+		Case{Name: "BytesAreBounded", Slow: true, run: checkoutBytes,
 			Law: "A checkout returns at most WithMaxCheckoutBytes of payload, in order, and reports that it left tasks " +
 				"behind; a task larger than that is returned alone."},
 		Case{Name: "BytesAreBoundedInTakeover", run: checkoutBytesOfExpired,

@@ -33,7 +33,7 @@ func keepingCases() []Case {
 			Law: "Cleaning into the archive keeps every column of a task, even when it is repeated or interrupted."},
 		Case{Name: "CleanManyBatches", Once: true, run: keepingManyBatches,
 			Law: "Cleaning takes as many batches as it needs, and several clients may clean at once."},
-		Case{Name: "CleanBesideWorkers", Once: true, Alone: true, run: keepingBesideWorkers,
+		Case{Name: "CleanBesideWorkers", Slow: true, Once: true, Alone: true, run: keepingBesideWorkers,
 			Law: "Cleaning beside busy workers removes no task that has not ended, and makes no call of theirs fail."},
 	)
 }

@@ -29,7 +29,7 @@ func lapseCases() []Case {
 // killerCases are about tasks that end their worker's process.
 func killerCases() []Case {
 	return inGroup("Worker",
-		Case{Name: "CrashingTaskCostsNoOtherAttempts", Once: true, Alone: true, run: workerCrashingTask,
+		Case{Name: "CrashingTaskCostsNoOtherAttempts", Slow: true, Once: true, Alone: true, run: workerCrashingTask,
 			Law: "A task that kills its worker process goes to POISON after at most two more crashes than it has attempts, " +
 				"and costs no other task an attempt."})
 }

@@ -17,16 +17,16 @@ import (
 // lockedCases are about settling tasks whose rows a transaction of others has locked.
 func lockedCases() []Case {
 	return inGroup("Lease",
-		Case{Name: "WorkerSkipsLocked", Once: true, run: lockedWorker,
+		Case{Name: "WorkerSkipsLocked", Slow: true, Once: true, run: lockedWorker,
 			Law: "While another transaction has locked some of a worker's tasks, the worker settles all others; it keeps the " +
 				"leases of the locked ones and settles them when that transaction has ended."},
-		Case{Name: "StartSkipsLocked", Once: true, run: lockedStart,
+		Case{Name: "StartSkipsLocked", Slow: true, Once: true, run: lockedStart,
 			Law: "A task that another transaction has locked before its last attempt starts does not delay its batch until " +
 				"the lease ends, costs no other task its lease, and is handled when that transaction has ended."},
 		Case{Name: "SettleSkipsLocked", Once: true, run: lockedSettle,
 			Law: "SettleMany skips a task that another transaction has locked, reports ErrLocked for it, and settles all " +
 				"others; the task can be settled when that transaction has ended."},
-		Case{Name: "CompleteWaitsForLocked", Once: true, run: lockedComplete,
+		Case{Name: "CompleteWaitsForLocked", Slow: true, Once: true, run: lockedComplete,
 			Law: "Settle and Complete wait for a transaction that has locked the task, as long as their context allows."},
 	)
 }

@@ -27,7 +27,7 @@ func renewalCases() []Case {
 			Law: "A renewal and a simultaneous takeover of one task never both succeed."},
 		Case{Name: "StoppedDelaysNoCheckout", Once: true, run: renewalStalled,
 			Law: "A client that stops at any point of a renewal, with its connection open, delays no checkout."},
-		Case{Name: "OpenTransactionCostsNoOtherLease", Once: true, run: renewalWorker,
+		Case{Name: "OpenTransactionCostsNoOtherLease", Slow: true, Once: true, run: renewalWorker,
 			Law: "While a handler's transaction stays open for longer than the lease, no task of its worker is handed out " +
 				"twice."},
 	)

@@ -31,7 +31,7 @@ func operateCases() []Case {
 			Law: "A bulk call changes at most as many tasks as its limit, and repeating it reaches all of them."},
 		{Name: "WhatCannotChangeHidesNothing", run: operatePast,
 			Law: "Repeating a bulk call after the last task that it tried reaches all tasks, however many cannot be changed."},
-		{Name: "ManyOverOneStatement", run: operateLarge,
+		{Name: "ManyOverOneStatement", Slow: true, run: operateLarge,
 			Law: "A bulk call that exceeds the limits of one statement changes every task once."},
 		{Name: "ListPages", run: operateList,
 			Law: "Paging by the last id returns every task once, ordered by id, even while tasks change their states."},

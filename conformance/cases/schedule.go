@@ -20,7 +20,7 @@ func scheduleCases() []Case {
 			Law: "Get and List return every field of a schedule as it was put, the schedules ordered by their names."},
 		Case{Name: "FiresAndAdvancesAtOnce", Once: true, run: scheduleMovesOn,
 			Law: "A schedule that fires enqueues its task and moves to its next time in one transaction."},
-		Case{Name: "EachTimeOnce", Once: true, Alone: true, run: scheduleEachTimeOnce,
+		Case{Name: "EachTimeOnce", Slow: true, Once: true, Alone: true, run: scheduleEachTimeOnce,
 			Law: "Each time of a schedule enqueues one task, and none is missed, however many processes fire it and whenever " +
 				"they are killed."},
 	)

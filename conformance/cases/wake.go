@@ -31,10 +31,10 @@ func wakeCases() []Case {
 		Case{Name: "ControlWakes", Once: true, run: wakeOperators,
 			Law: "Settings of a queue and commands to its workers wake those that wait for control, on an engine that " +
 				"notifies also in other processes; an enqueue does not."},
-		Case{Name: "OneWorkerForATask", Once: true, run: wakeHerd,
+		Case{Name: "OneWorkerForATask", Slow: true, Once: true, run: wakeHerd,
 			Law: "However many workers of a process are idle, an enqueue makes about one of them check out, and none before " +
 				"the task is due."},
-		Case{Name: "OneProcessForATask", Once: true, run: wakeHerdAcross,
+		Case{Name: "OneProcessForATask", Slow: true, Once: true, run: wakeHerdAcross,
 			Law: "On an engine that notifies, an enqueue makes about one idle worker check out, however many processes have " +
 				"idle workers."},
 		Case{Name: "DenseDelays", Once: true, run: wakeDense,

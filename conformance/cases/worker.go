@@ -23,7 +23,7 @@ func workerCases() []Case {
 		Case{Name: "UnreachableLongerThanTheLease", Once: true, run: workerUnreachable,
 			Law: "A worker that cannot reach the database ends its handler's context when the lease ends, another worker " +
 				"takes the task over, and the first one resumes once the database is back."},
-		Case{Name: "StoppedProcess", Once: true, run: workerStopped,
+		Case{Name: "StoppedProcess", Slow: true, Once: true, run: workerStopped,
 			Law: "A worker process that is stopped for longer than its lease and then continued is refused, and the effects " +
 				"of its late transaction are rolled back."},
 		Case{Name: "TerminatedProcess", Once: true, run: workerTerminated,

@@ -19,19 +19,19 @@ func runtimeCases() []Case {
 		Case{Name: "UntilEmptyWaitsForLockedTasks", run: workerUntilEmpty,
 			Law: "A worker that runs until its queue is empty does not return while another transaction has a due task " +
 				"locked."},
-		Case{Name: "DrainIsBounded", Once: true, run: workerDrain,
+		Case{Name: "DrainIsBounded", Slow: true, Once: true, run: workerDrain,
 			Law: "A worker whose context ends returns within DrainTimeout and three seconds, even when the database is " +
 				"down or does not answer."},
 		Case{Name: "RefusedSettlement", Once: true, run: workerRefused,
 			Law: "A task whose settlement the database refuses goes to POISON with the database's message, without any " +
 				"effect on the other tasks of its batch."},
-		Case{Name: "HandlersInTransactions", Once: true, run: workerTransactions,
+		Case{Name: "HandlersInTransactions", Slow: true, Once: true, run: workerTransactions,
 			Law: "Handlers whose transactions from Client.DB stay open for longer than the lease, more of them than the pool " +
 				"has connections, lose no lease: each task runs once."},
-		Case{Name: "TransactionsOnACallersPool", Once: true, run: workerCallersPool,
+		Case{Name: "TransactionsOnACallersPool", Slow: true, Once: true, run: workerCallersPool,
 			Law: "20 handlers whose transactions keep all 16 connections of a pool given to New busy lose no lease: each " +
 				"task runs once."},
-		Case{Name: "TransactionsOnASmallPool", Once: true, run: workerSmallPool,
+		Case{Name: "TransactionsOnASmallPool", Slow: true, Once: true, run: workerSmallPool,
 			Law: "20 handlers whose transactions wait for the 4 connections of a pool given to New lose no lease: each task " +
 				"runs once."},
 	)

@@ -14,7 +14,7 @@ import (
 
 func workerTxCases() []Case {
 	return inGroup("WorkerTx",
-		Case{Name: "OneEffectAtEachLevel", Once: true, run: workerTxLevels,
+		Case{Name: "OneEffectAtEachLevel", Slow: true, Once: true, run: workerTxLevels,
 			Law: "A handler that runs in the transaction that completes its task has its effect once, at every isolation " +
 				"level and over several renewals."},
 		Case{Name: "FailureLeavesNothing", Once: true, run: workerTxFails,
