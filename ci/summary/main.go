@@ -145,8 +145,8 @@ func (s *summary) parents(e event) iter.Seq[*test] {
 	}
 }
 
-// unfinished removes the tests of a package that have not ended, and returns the output of those that ended the program:
-// a panic, or the goroutines when the time was over.
+// unfinished removes the tests of a package that have not ended, and returns the output of those that ended the
+// program: a panic, or the goroutines when the time was over.
 func (s *summary) unfinished(pkg string) (output []string) {
 	for key, t := range s.tests {
 		if key[0] != pkg || key[1] == "" {

@@ -35,7 +35,8 @@ func TestSummary(t *testing.T) {
 		t.Error("failures are reported as a success")
 	}
 	for _, want := range []string{
-		"ok    m/a 1.5s\n", "FAIL  m/b TestB/one/of/them 0.0s\n", "--- m/b TestB/one/of/them\n    b_test.go:9: got 1, want 2\n",
+		"ok    m/a 1.5s\n", "FAIL  m/b TestB/one/of/them 0.0s\n",
+		"--- m/b TestB/one/of/them\n    b_test.go:9: got 1, want 2\n",
 		"--- m/c\npanic: test timed out after 1s\n", "--- m/d\nd_test.go:3: undefined: x\n",
 		"     1  no server: start one (TestA/two)\n",
 		"\nengines:\n  TestA/one: SQLite 3\n\na note\n\n1 passed, 3 failed, 1 skipped\n",

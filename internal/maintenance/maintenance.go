@@ -20,6 +20,8 @@ import (
 var CleanEvery = time.Minute
 
 const (
+	// cleanTimeout limits one cleaning.
+	cleanTimeout = time.Minute
 	// sampleLease is how long a dead sampler keeps others from sampling.
 	sampleLease = 150 * time.Second
 	// sampleTimeout limits each of the sampler's steps, so that all of them end within the minute.
@@ -42,7 +44,7 @@ type Cleaned struct {
 	Unfinished bool // time has run out; the next call continues there
 }
 
-// Clean is store.Clean, if this member leads in cleaning the queue, for at most CleanEvery. On an error, Cleaned counts
+// Clean is store.Clean, if this member leads in cleaning the queue, for at most a minute. On an error, Cleaned counts
 // what was already removed.
 func (m Member) Clean(ctx context.Context, queue string, keep store.Retention, h store.History) (Cleaned, error) {
 	return m.clean(ctx, queue, func(ctx context.Context) (store.Cleaned, error) {
@@ -53,7 +55,7 @@ func (m Member) Clean(ctx context.Context, queue string, keep store.Retention, h
 func (m Member) clean(ctx context.Context, queue string, clean func(context.Context) (store.Cleaned, error)) (
 	done Cleaned, err error,
 ) {
-	ctx, cancel := context.WithTimeout(ctx, CleanEvery)
+	ctx, cancel := context.WithTimeout(ctx, cleanTimeout)
 	defer cancel()
 	if done.Led, err = m.Core.Control.TryLead(ctx, "clean "+queue, m.Name, 3*CleanEvery); err != nil || !done.Led {
 		return done, err

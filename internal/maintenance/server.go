@@ -128,7 +128,7 @@ func (s *Server) declare(ctx context.Context) error {
 
 // cleanKeys removes the keys of all queues that are no longer needed, if this server leads in that.
 func (s *Server) cleanKeys(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, CleanEvery)
+	ctx, cancel := context.WithTimeout(ctx, cleanTimeout)
 	defer cancel()
 	leads, err := s.Core.Control.TryLead(ctx, "clean keys", s.Name, 3*CleanEvery)
 	if err == nil && leads {
