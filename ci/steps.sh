@@ -36,8 +36,9 @@ step() {
 
 # need NAME SECONDS COMMAND... is a step without which the others make no sense.
 need() {
+  local before=$failed
   step "$@"
-  [ -z "$failed" ] || finish
+  [ "$failed" = "$before" ] || finish
 }
 
 # start TARGET... starts servers, and puts what names them into the array dsns.

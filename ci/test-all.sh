@@ -19,7 +19,7 @@ need "engines" 1500 make engines
 start $CI_NEWEST $CI_OLDEST pgbouncer
 export DBQ_TEST_START=no
 
-step "check" 900 make check
+step "check" 1200 make check
 step "vulnerabilities" 180 make vulnerabilities
 # shellcheck disable=SC2016  # the inner shell's
 step "other systems" 600 bash -euc 'for os in windows darwin freebsd; do
