@@ -9,10 +9,11 @@ export DBQ_ENGINES_STATE
 # Paths are no part of what is built, so that a second clone finds it in the cache.
 export GOFLAGS="${GOFLAGS:+$GOFLAGS }-trimpath"
 logs=$(mktemp -d)
-passed=0 failed='' times=''
+passed=0 failed='' times='' running=''
 
 # shellcheck disable=SC2317  # called by the trap
 cleanup() {
+  [ -z "$running" ] || { kill -TERM "$running" && wait "$running"; } 2>/dev/null || true
   ci/engines/native.sh stop || true
   rm -rf "$DBQ_ENGINES_STATE" "$logs"
 }
@@ -26,7 +27,11 @@ step() {
   shift 2
   echo
   echo "=== $name"
-  timeout --kill-after=30 "$limit" "$@" > >(tee "$log") 2>&1 || code=$? # does not wait for servers that keep the pipe
+  # In the background, so that a signal ends it; it does not wait for servers that keep the pipe.
+  timeout --kill-after=30 "$limit" "$@" > >(tee "$log") 2>&1 &
+  running=$!
+  wait "$running" || code=$?
+  running=''
   times="$times$(printf '%5ds  %s' $((SECONDS - begin)) "$name")"$'\n'
   if [ "$code" = 0 ]; then passed=$((passed + 1)); return; fi
   [ "$code" != 124 ] || echo "=== $name: over $limit s"
