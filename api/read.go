@@ -158,7 +158,7 @@ func (a *API) attempts(ctx context.Context, in *OneTask) (*gotAttempts, error) {
 type listTasks struct {
 	Database             string   `path:"database"`
 	Queue                string   `query:"queue"`
-	States               []string `query:"state"`
+	States               []string `query:"state" maxItems:"5"`
 	Kind                 string   `query:"kind"`
 	Key                  string   `query:"key"`
 	Reference            string   `query:"reference"`

@@ -144,7 +144,7 @@ type NewStep struct {
 	TaskContent
 	Name      string     `json:"name"`
 	Queue     string     `json:"queue"`
-	Needs     []string   `json:"needs,omitempty" nullable:"false"`
+	Needs     []string   `json:"needs,omitempty" nullable:"false" maxItems:"10000"`
 	OnFailure string     `json:"on_failure,omitempty" enum:"cancel,wait,ignore"`
 	Reference string     `json:"reference,omitempty"`
 	RunAt     *time.Time `json:"run_at,omitempty"`

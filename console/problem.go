@@ -105,7 +105,10 @@ func label(field string) string {
 // showError answers with the page of an error.
 func (v *visit) showError(err error) {
 	p, log := v.problemOf(err)
-	if log {
+	if err == errBusy {
+		v.w.Header().Set("Retry-After", "1")
+	}
+	if log && v.r.Context().Err() != context.Canceled { // then the visitor has gone
 		v.console.cfg.Logger.Error("console: the page failed", "request", v.request, "path", v.r.URL.Path, "err", err)
 	}
 	v.show(p.Status, "error", p.Title, p)

@@ -84,10 +84,26 @@ func (v *visit) open(next pageFunc) error {
 			most = maxTaskForm
 		}
 	}
-	if err := readForm(v.w, v.r, most); err != nil {
+	if err := v.arrive(most); err != nil {
 		return err
 	}
+	if !v.console.running.Take(v.user.Name) {
+		return errBusy
+	}
+	defer v.console.running.Release(v.user.Name)
 	return next(v)
+}
+
+// arrive reads the form. One that may be large takes a place while it arrives: a user that sends many can fill only its
+// share of the memory.
+func (v *visit) arrive(most int64) error {
+	if most > maxForm && (v.r.ContentLength < 0 || v.r.ContentLength > maxForm) {
+		if !v.console.arriving.Take(v.user.Name) {
+			return errBusy
+		}
+		defer v.console.arriving.Release(v.user.Name)
+	}
+	return readForm(v.w, v.r, most)
 }
 
 func (v *visit) ctx() context.Context { return v.r.Context() }
