@@ -28,6 +28,7 @@ import (
 	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/internal/callers"
 	"github.com/dbq-go/dbq/internal/maintenance"
+	"github.com/dbq-go/dbq/internal/visible"
 	"github.com/dbq-go/dbq/redaction"
 	"github.com/dbq-go/dbq/schedule"
 )
@@ -187,6 +188,11 @@ func (a *API) Drain() {
 			d.listener.Close()
 		}
 	}
+}
+
+// seenBy returns a caller as it reads the database.
+func (d *database) seenBy(p auth.Principal) visible.Caller {
+	return visible.Caller{Principal: p, Database: d.name, Redact: d.redact}
 }
 
 // waitAtMost returns a context that ends when the caller has waited long enough, when the caller is gone, or when the

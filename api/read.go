@@ -136,13 +136,7 @@ func (a *API) attempts(ctx context.Context, in *OneTask) (*gotAttempts, error) {
 	}
 	var out gotAttempts
 	out.Body.Attempts = []Attempt{}
-	for _, at := range as {
-		if !p.May(auth.Read, in.Database, at.Queue) {
-			continue
-		}
-		if at.Error = d.redact.Error(at.Queue, at.Error); !p.Payloads {
-			at.Error = ""
-		}
+	for _, at := range d.seenBy(p).Attempts(as) {
 		out.Body.Attempts = append(out.Body.Attempts, Attempt{
 			Attempt: at.Attempt, Fence: at.Fence, Outcome: string(at.Outcome), Taken: at.Taken, Ended: at.Ended,
 			Worker: at.Worker, Error: at.Error,
