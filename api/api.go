@@ -151,8 +151,7 @@ func New(cfg Config) (*API, error) {
 	}
 	for name, client := range cfg.Databases {
 		if !databaseName.MatchString(name) || client == nil {
-			return refuse("database %q: it needs a client, and a name of 1 to 32 lower-case letters, digits, - and _",
-				name)
+			return refuse("a database needs a client, and a name of 1 to 32 lower-case letters, digits, - and _")
 		}
 		a.databases[name] = &database{
 			name: name, client: client, admin: admin.New(client), schedules: schedule.New(client),

@@ -53,7 +53,8 @@ func (a *API) register() (http.Handler, []byte, error) {
 	r := registry{a, h, mux, problems}
 	add(r, "list-databases", auth.Read, "GET", "/v1/databases", "List the databases", a.listDatabases)
 	add(r, "enqueue", auth.Enqueue, "POST", pathQueue+"/tasks", "Enqueue a task", a.enqueue, http.StatusCreated)
-	add(r, "enqueue-many", auth.Enqueue, "POST", pathQueue+"/tasks/batch", "Enqueue many tasks in one transaction", a.enqueueMany)
+	add(r, "enqueue-many", auth.Enqueue, "POST", pathQueue+"/tasks/batch", "Enqueue many tasks in one transaction",
+		a.enqueueMany)
 	add(r, "checkout", auth.Work, "POST", pathQueue+"/checkout", "Lease due tasks, and wait for them", a.checkout)
 	add(r, "extend", auth.Work, "POST", pathQueue+"/extend", "Extend leases, and store progress", a.extend)
 	add(r, "settle", auth.Work, "POST", pathQueue+"/settle", "End attempts", a.settle)
@@ -64,8 +65,10 @@ func (a *API) register() (http.Handler, []byte, error) {
 	add(r, "stats", auth.Read, "GET", pathDatabase+"/stats", "Count the tasks of each queue by state", a.stats)
 	add(r, "series", auth.Read, "GET", pathDatabase+"/series", "Read what happened in queues over time", a.series)
 	add(r, "operate", auth.Operate, "POST", pathTask+"/{event}", "Apply an operator's event to a task", a.operate)
-	add(r, "operate-many", auth.Operate, "POST", pathDatabase+"/operate/{event}", "Apply it to many tasks", a.operateMany)
-	add(r, "list-queues", auth.Read, "GET", pathDatabase+"/queues", "List queues with a pause, settings or limits", a.listQueues)
+	add(r, "operate-many", auth.Operate, "POST", pathDatabase+"/operate/{event}", "Apply it to many tasks",
+		a.operateMany)
+	add(r, "list-queues", auth.Read, "GET", pathDatabase+"/queues", "List queues with a pause, settings or limits",
+		a.listQueues)
 	add(r, "pause-queue", auth.Operate, "POST", pathQueue+"/pause", "Stop a queue from handing out tasks", a.pause)
 	add(r, "resume-queue", auth.Operate, "POST", pathQueue+"/resume", "End the pause of a queue", a.resume)
 	add(r, "get-settings", auth.Read, "GET", pathQueue+"/settings", "Read the settings of a queue", a.readSettings)
@@ -73,20 +76,25 @@ func (a *API) register() (http.Handler, []byte, error) {
 	add(r, "get-limits", auth.Read, "GET", pathQueue+"/limits", "Read the limits of a queue", a.readLimits)
 	add(r, "change-limits", auth.Configure, "PATCH", pathQueue+"/limits", "Change limits of a queue", a.limit)
 	add(r, "list-workers", auth.Read, "GET", pathDatabase+"/workers", "List workers", a.listWorkers)
-	add(r, "command-worker", auth.Configure, "POST", pathDatabase+"/workers/command", "Pause, resume or stop a worker", a.commandWorker)
+	add(r, "command-worker", auth.Configure, "POST", pathDatabase+"/workers/command", "Pause, resume or stop a worker",
+		a.commandWorker)
 	add(r, "list-schedules", auth.Read, "GET", pathDatabase+"/schedules", "List the schedules", a.listSchedules)
 	add(r, "get-schedule", auth.Read, "GET", pathSchedule, "Read a schedule, with its payload", a.readSchedule)
-	add(r, "put-schedule", auth.Configure, "PUT", pathSchedule, "Create or replace a schedule", a.putSchedule, http.StatusCreated)
+	add(r, "put-schedule", auth.Configure, "PUT", pathSchedule, "Create or replace a schedule",
+		a.putSchedule, http.StatusCreated)
 	add(r, "change-schedule", auth.Operate, "POST", pathSchedule+"/{change}",
 		"Pause, resume, run or delete a schedule", a.changeSchedule)
-	add(r, "schedule-times", auth.Read, "GET", pathSchedule+"/times", "List the next times of a schedule", a.scheduleTimes)
+	add(r, "schedule-times", auth.Read, "GET", pathSchedule+"/times", "List the next times of a schedule",
+		a.scheduleTimes)
 	add(r, "preview-schedule", auth.Read, "POST", pathDatabase+"/schedules/preview",
 		"List the next times of a schedule that is not stored", a.previewTimes)
 	add(r, "enqueue-workflow", auth.Enqueue, "POST", pathDatabase+"/workflows", "Enqueue a workflow in one transaction",
 		a.enqueueWorkflow, http.StatusCreated)
 	add(r, "get-workflow", auth.Read, "GET", pathWorkflow, "Read the tasks of a workflow", a.readWorkflow)
-	add(r, "change-workflow", auth.Operate, "POST", pathWorkflow+"/{change}", "Cancel or retry a workflow", a.changeWorkflow)
-	addText(r, "draw-workflow", auth.Read, pathWorkflow+"/graph", "Draw a workflow", []string{mermaidText, dotText}, a.drawWorkflow)
+	add(r, "change-workflow", auth.Operate, "POST", pathWorkflow+"/{change}", "Cancel or retry a workflow",
+		a.changeWorkflow)
+	addText(r, "draw-workflow", auth.Read, pathWorkflow+"/graph", "Draw a workflow",
+		[]string{mermaidText, dotText}, a.drawWorkflow)
 	add(r, "list-audit", auth.Administer, "GET", pathDatabase+"/audit", "List the changes of operators", a.listAudit)
 
 	spec, err := describe(h.OpenAPI())
@@ -97,7 +105,8 @@ func (a *API) register() (http.Handler, []byte, error) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(spec) // the caller may be gone
 	})
-	return a.observed(auth.Protect(a.cfg.Authenticator, a.limited(attributed(routed(mux.ServeMux))), a.unauthorized)), spec, nil
+	handler := a.limited(attributed(routed(mux.ServeMux)))
+	return a.observed(auth.Protect(a.cfg.Authenticator, handler, a.unauthorized)), spec, nil
 }
 
 // registry is where operations are registered.

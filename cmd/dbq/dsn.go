@@ -45,13 +45,13 @@ func (a *app) readDSNFile() error {
 	case a.dsn != "":
 		return usagef("--dsn and --dsn-file exclude each other: give only one of them")
 	}
-	text, err := a.readFile(a.dsnFile)
+	text, err := a.readSecret(a.dsnFile)
 	if err != nil {
 		return usagef("cannot read --dsn-file: %w", err)
 	}
 	dsn := strings.TrimSpace(string(text))
 	if dsn == "" || strings.ContainsAny(dsn, "\r\n\x00") {
-		return usagef("--dsn-file: %q must contain one DSN on one line", a.dsnFile)
+		return usagef("--dsn-file: the file must contain one DSN on one line")
 	}
 	a.dsn = dsn
 	return nil

@@ -34,7 +34,8 @@ func (c caller) Authenticate(*http.Request) (auth.Principal, error) { return c.P
 // planted is in everything of the queue "theirs" that a response could show.
 const planted = "planted"
 
-// site is a database with the queue "ours", of which the caller sees everything, and "theirs", of which it sees nothing.
+// site is a database with the queue "ours", of which the caller sees everything, and "theirs", of which it sees
+// nothing.
 type site struct {
 	t       *testing.T
 	client  *dbq.Client
