@@ -41,7 +41,7 @@ func (c *Console) signedIn() auth.Authenticator {
 			return auth.Principal{}, errBusy
 		}
 		defer c.checking.Release(addressOf(r))
-		if token := sessionToken(r); token != "" && r.Header.Get("Authorization") == "" {
+		if token := c.sessionToken(r); token != "" && r.Header.Get("Authorization") == "" {
 			p, err := c.session(r, token)
 			if !errors.Is(err, auth.ErrUnauthenticated) {
 				return p, err
