@@ -243,6 +243,20 @@ func TestServeAcceptsTokensAndAProxy(t *testing.T) {
 		{401, "GET", task, []string{"Authorization", bearer + "x"}},
 		{401, "GET", task, []string{"X-User", "bob"}},
 		{200, "GET", "/metrics", []string{"Authorization", bearer}},
+		{200, "GET", "/readyz/shop", nil},
+		{503, "GET", "/readyz/none", nil},
+		// No sender of webhooks is led to a page.
+		{404, "POST", "/hooks/shop", nil},
+		{404, "POST", "/hooks", nil},
+		{404, "GET", "/hooks/", nil},
+		{404, "POST", "/db", nil},
+		{404, "POST", "/v1", nil},
+		{404, "GET", "/unknown", nil},
+		{404, "POST", "//v1/databases", nil},
+		{404, "GET", "/hooks/../login", nil},
+		{404, "GET", "//login", nil},
+		{200, "GET", "/login", nil},
+		{200, "GET", "/db/shop/", nil}, // the page that signs in
 		{403, "POST", pause, []string{"Authorization", bearer}},
 		{204, "POST", pause, []string{"X-User", "ann"}},
 	} {
