@@ -98,9 +98,10 @@ func TestBodyThatIsRefusedIsCheap(t *testing.T) { //nolint:paralleltest // it me
 		"lists in a text":      {mail + "/tasks/batch", `{"tasks":[` + many(`{"kind":`+deep+`}`) + `]}`},
 		"headers":              {mail + "/tasks", `{"headers":{` + manyNames(100_000) + `}}`},
 		"states":               {"/v1/db/shop/operate/cancel", `{"limit":1,"filter":{"states":[` + many(`""`) + `]}}`},
-		"needs":                {"/v1/db/shop/workflows", `{"steps":[{"name":"a","queue":"q","needs":[` + many(`""`) + `]}]}`},
-		"a body of another":    {mail + "/settle", `[` + many(`{}`) + `]`},
-		"a payload of lists":   {mail + "/tasks", `{"kind":7,"payload":[` + many(`[]`) + `]}`},
+		"needs": {"/v1/db/shop/workflows",
+			`{"steps":[{"name":"a","queue":"q","needs":[` + many(`""`) + `]}]}`},
+		"a body of another":  {mail + "/settle", `[` + many(`{}`) + `]`},
+		"a payload of lists": {mail + "/tasks", `{"kind":7,"payload":[` + many(`[]`) + `]}`},
 	} {
 		w, took, allocated := serveAlone(s.api, r[0], r[1])
 		if w.Code < 400 || w.Code >= 500 {

@@ -99,8 +99,8 @@ func (c *Console) setSession(w http.ResponseWriter, r *http.Request, token strin
 // session, a negative one removes it.
 func (c *Console) setCookie(w http.ResponseWriter, r *http.Request, name, value string, age int) {
 	http.SetCookie(w, &http.Cookie{
-		Name: c.cookieName(r, name), Value: value, Path: c.cfg.Prefix + "/", MaxAge: age, HttpOnly: true, Secure: c.isHTTPS(r),
-		SameSite: http.SameSiteStrictMode,
+		Name: c.cookieName(r, name), Value: value, Path: c.cfg.Prefix + "/", MaxAge: age, HttpOnly: true,
+		Secure: c.isHTTPS(r), SameSite: http.SameSiteStrictMode,
 	})
 }
 

@@ -151,7 +151,8 @@ func TestServeRefusesInvalidConfigurations(t *testing.T) {
 		{exitUsage, "it has no paths", []string{"--config", file("redact: [{queue: mail}]")}},
 		{exitUsage, "there is no such field", []string{"--config", file("redact: [{path: [$]}]")}},
 		{exitUsage, "one of dsn, dsn_file and dsn_env", []string{"--config", file("databases: {a: {}}")}},
-		{exitUsage, "the variable that dsn_env names is empty", []string{"--config", file("databases: {a: {dsn_env: PLANTED_}}")}},
+		{exitUsage, "the variable that dsn_env names is empty",
+			[]string{"--config", file("databases: {a: {dsn_env: PLANTED_}}")}},
 		{exitUnavailable, `database "a"`, []string{"--config", file("databases: {a: {dsn: \"" + dsn + "\"}}")}},
 		{exitUnavailable, `database "a"`, []string{"--dsn", "a=" + dsn}},
 	} {

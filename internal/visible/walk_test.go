@@ -195,8 +195,9 @@ func (s *site) paths(path string) (out []string) {
 
 // queries are what requests may select, as names and values.
 func (s *site) queries() (out [][]string) {
-	out = [][]string{nil, {"queue", "theirs"}, {"queue", "ours"}, {"name", "theirs-" + planted}, {"kind", planted + "-kind"},
-		{"queue", "ours", "order", "archive"}, {"queue", "theirs", "event", "cancel"}, {"event", "cancel"}}
+	out = [][]string{nil, {"queue", "theirs"}, {"queue", "ours"}, {"name", "theirs-" + planted},
+		{"kind", planted + "-kind"}, {"queue", "ours", "order", "archive"},
+		{"queue", "theirs", "event", "cancel"}, {"event", "cancel"}}
 	for _, id := range s.ids {
 		out = append(out, []string{"task", id, "queue", "ours"}, []string{"task", id}, []string{"workflow", id, "queue", "ours"},
 			[]string{"from", id})

@@ -33,8 +33,8 @@ var (
 )
 
 // Watch registers metrics that are read from the database on a scrape (tasks by state, the lag, and paused queues), and
-// the client's counts of retries. dbq_up is 0 while the database does not answer. Call it in only one of the processes that share tables. It fails if the metrics
-// already watch a client.
+// the client's counts of retries. dbq_up is 0 while the database does not answer. Call Watch in only one of the
+// processes that share tables. It fails if the metrics already watch a client.
 func (m *Metrics) Watch(c *dbq.Client) error { return m.registerer.Register(&depth{c: c, m: m}) }
 
 // depth is the collector of Watch's metrics.
