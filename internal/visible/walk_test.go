@@ -199,7 +199,8 @@ func (s *site) queries() (out [][]string) {
 		{"kind", planted + "-kind"}, {"queue", "ours", "order", "archive"},
 		{"queue", "theirs", "event", "cancel"}, {"event", "cancel"}}
 	for _, id := range s.ids {
-		out = append(out, []string{"task", id, "queue", "ours"}, []string{"task", id}, []string{"workflow", id, "queue", "ours"},
+		out = append(out, []string{"task", id, "queue", "ours"}, []string{"task", id},
+			[]string{"workflow", id, "queue", "ours"},
 			[]string{"from", id})
 	}
 	return out
