@@ -124,7 +124,7 @@ func (a *Admin) series(ctx context.Context, queue string, from, to time.Time, st
 	switch {
 	case step < time.Minute || step%time.Minute != 0:
 		return nil, 0, fmt.Errorf("%w: a step of %v, it must be a multiple of a minute", dbq.ErrOption, step)
-	case !from.Before(to) || from.Unix() < 0 || to.Sub(from) == math.MaxInt64: // Sub returns no longer time
+	case !from.Before(to) || from.Unix() < 0 || limits.Time(to) != nil || to.Sub(from) == math.MaxInt64: // Sub's longest
 		return nil, 0, fmt.Errorf("%w: a series from %v to %v", dbq.ErrOption, from, to)
 	case to.Sub(from)/step > time.Duration(most-2): // the first and the last step may be parts
 		return nil, 0, fmt.Errorf("%w: a series of more than %d points; take a longer step", dbq.ErrOption, most)

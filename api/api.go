@@ -28,6 +28,7 @@ import (
 	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/internal/callers"
 	"github.com/dbq-go/dbq/internal/maintenance"
+	"github.com/dbq-go/dbq/internal/visible"
 	"github.com/dbq-go/dbq/redaction"
 	"github.com/dbq-go/dbq/schedule"
 )
@@ -41,22 +42,23 @@ type Config struct {
 	Authenticator auth.Authenticator
 	// Logger gets a line for each request. The default is slog.Default.
 	Logger *slog.Logger
-	// MaxBody limits a body, and each line of a stream of tasks, in bytes. The default is 16 MiB.
+	// MaxBody limits a body, in bytes. The default is 16 MiB.
 	MaxBody int64
 	// BodyTimeout limits how long a body may take to arrive. The default is 30 seconds.
 	BodyTimeout time.Duration
 	// Timeout limits how long a request may take after its body has arrived, not counting the time that it waits.
 	// The default is 30 seconds.
 	Timeout time.Duration
-	// MaxRequests limits the requests that run at once, except those of MaxWaiting. Others get 503 with Retry-After. The
-	// default is 100.
+	// MaxRequests limits the requests that run at once, except those of MaxWaiting, and the bodies of more than 64 KiB
+	// that arrive at once. Others get 503 with Retry-After. Each caller may use as many as are free: one caller gets half
+	// of them, two get a third each, and there is always room for another one. The default is 100.
 	MaxRequests int
 	// CallerRate limits the requests of each caller (auth.Principal.Name) per second, and CallerBurst how many may come at
 	// once; its default is the requests of one second. Others get 429 with Retry-After. The default is no limit.
 	CallerRate  float64
 	CallerBurst int
-	// MaxWaiting limits the checkouts, waits for the end of a task, and series that run or wait at once. The default is
-	// 1000.
+	// MaxWaiting limits the checkouts, waits for the end of a task, and series that run or wait at once, and is shared as
+	// MaxRequests is. The default is 1000.
 	MaxWaiting int
 	// MaxWait limits how long a request waits for tasks, or for the end of a task. A longer wait_seconds is shortened to
 	// it. The default is 60 seconds.
@@ -80,11 +82,13 @@ type API struct {
 	cfg       Config
 	databases map[string]*database
 	handler   http.Handler
+	routes    map[string]*route // of the operations, by pattern
 	openAPI   []byte
 	callers   *callers.Limiter
-	running   chan struct{} // one element for each running request
-	waiting   chan struct{} // one element for each request that may wait
-	reading   chan struct{} // one element for each series that is read or sent, as many as there are databases
+	running   *callers.Places
+	waiting   *callers.Places // of requests that may wait
+	arriving  *callers.Places // of large bodies that have not arrived
+	reading   chan struct{}   // one element for each series that is read or sent, as many as there are databases
 	draining  context.Context
 	drain     context.CancelFunc
 	// maintained reports that Run was called.
@@ -142,13 +146,12 @@ func New(cfg Config) (*API, error) {
 	}
 	a := &API{
 		cfg: cfg, databases: map[string]*database{}, callers: limiter,
-		running: make(chan struct{}, cfg.MaxRequests), waiting: make(chan struct{}, cfg.MaxWaiting),
-		reading: make(chan struct{}, len(cfg.Databases)),
+		running: callers.NewPlaces(cfg.MaxRequests), waiting: callers.NewPlaces(cfg.MaxWaiting),
+		arriving: callers.NewPlaces(cfg.MaxRequests), reading: make(chan struct{}, len(cfg.Databases)),
 	}
 	for name, client := range cfg.Databases {
 		if !databaseName.MatchString(name) || client == nil {
-			return refuse("database %q: it needs a client, and a name of 1 to 32 lower-case letters, digits, - and _",
-				name)
+			return refuse("a database needs a client, and a name of 1 to 32 lower-case letters, digits, - and _")
 		}
 		a.databases[name] = &database{
 			name: name, client: client, admin: admin.New(client), schedules: schedule.New(client),
@@ -164,7 +167,7 @@ func New(cfg Config) (*API, error) {
 		d.redact = redactors[name]
 	}
 	a.draining, a.drain = context.WithCancel(context.Background())
-	a.handler, a.openAPI, err = a.routes()
+	a.handler, a.openAPI, err = a.register()
 	return a, err
 }
 
@@ -184,6 +187,11 @@ func (a *API) Drain() {
 			d.listener.Close()
 		}
 	}
+}
+
+// seenBy returns a caller as it reads the database.
+func (d *database) seenBy(p auth.Principal) visible.Caller {
+	return visible.Caller{Principal: p, Database: d.name, Redact: d.redact}
 }
 
 // waitAtMost returns a context that ends when the caller has waited long enough, when the caller is gone, or when the

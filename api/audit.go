@@ -64,7 +64,7 @@ type listedAudit struct {
 }
 
 func (a *API) listAudit(ctx context.Context, in *listAudit) (*listedAudit, error) {
-	d, _, err := a.open(ctx, auth.Administer, in.Database, in.Queue)
+	d, p, err := a.open(ctx, auth.Administer, in.Database, in.Queue)
 	if err != nil {
 		return nil, err
 	}
@@ -89,12 +89,12 @@ func (a *API) listAudit(ctx context.Context, in *listAudit) (*listedAudit, error
 		return nil, err
 	}
 	var out listedAudit
-	out.Body.Entries = make([]AuditEntry, len(entries))
-	for i, e := range entries {
-		out.Body.Entries[i] = auditEntryOf(e)
+	out.Body.Entries = []AuditEntry{}
+	for _, e := range d.seenBy(p).Audit(entries) {
+		out.Body.Entries = append(out.Body.Entries, auditEntryOf(e))
 	}
 	if len(entries) == in.Limit {
-		out.Body.Next = out.Body.Entries[in.Limit-1].ID
+		out.Body.Next = entries[in.Limit-1].ID.String()
 	}
 	return &out, nil
 }

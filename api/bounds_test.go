@@ -3,31 +3,15 @@ package api_test
 import (
 	"bufio"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/dbq-go/dbq"
 	operators "github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/api"
-	"github.com/dbq-go/dbq/dbqtest"
 )
-
-// Only the route of streams takes bodies without a limit, whatever a path ends in.
-func TestPathThatEndsLikeAStreamIsBounded(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, func(c *api.Config) { c.MaxBody = 1000 })
-	for _, path := range []string{
-		"/v1/db/shop/tasks/tasks/stream", "/v1/db/shop/schedules/tasks/stream", "/v1/db/shop/queues/mail/tasks%2Fstream",
-	} {
-		s.refused(415, "media-type", "POST", path, strings.Repeat(" ", 1<<20), "Content-Type", "application/x-ndjson")
-	}
-	s.refused(413, "body-too-large", "POST", mail+"/tasks", strings.Repeat(" ", 1001))
-}
 
 // A refusal does not wait for a body that never comes.
 func TestRefusalDoesNotWaitForTheBody(t *testing.T) {
@@ -58,42 +42,6 @@ func TestWaitOutlastsTheLimitOfTheBody(t *testing.T) {
 	s.must(200, "POST", mail+"/checkout", `{"worker":"w","wait_seconds":0.4}`)
 	if took := time.Since(start); took < 400*time.Millisecond {
 		t.Errorf("it waited %v", took)
-	}
-}
-
-func TestStreamEndsWhenTheServerStops(t *testing.T) {
-	t.Parallel()
-	c := dbqtest.New(t).Client
-	a, err := api.New(api.Config{Databases: map[string]*dbq.Client{"shop": c}, Authenticator: admin})
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(a)
-	defer server.Close()
-	body, lines := io.Pipe()
-	defer lines.Close()
-	r, err := http.NewRequestWithContext(t.Context(), "POST", server.URL+mail+"/tasks/stream", body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Content-Type", "application/x-ndjson")
-	go func() { _, _ = lines.Write([]byte("{}\n")) }()
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	read := bufio.NewReader(response.Body)
-	if l, err := read.ReadString('\n'); err != nil || !strings.Contains(l, `"id"`) {
-		t.Fatalf("%q, %v", l, err)
-	}
-	a.Drain()
-	l, err := read.ReadString('\n')
-	if err != nil || !strings.Contains(l, `"line":2`) || !strings.Contains(l, "closed") {
-		t.Errorf("after Drain: %q, %v", l, err)
-	}
-	if rest, err := io.ReadAll(read); err != nil || len(rest) > 0 {
-		t.Errorf("after the last line: %q, %v", rest, err)
 	}
 }
 

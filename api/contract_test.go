@@ -3,7 +3,6 @@ package api_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -74,15 +73,11 @@ func checked(t *testing.T, next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		var sent journal // a stream may still read its body when the handler has ended
+		var sent journal
 		r.Body = struct {
 			io.Reader
 			io.Closer
 		}{io.TeeReader(r.Body, &sent), r.Body}
-		if strings.HasSuffix(r.URL.Path, "/stream") {
-			c.checkStream(t, w, r, &sent, next)
-			return
-		}
 		seen := recorder{httptest.NewRecorder(), w}
 		next.ServeHTTP(seen, r)
 		maps.Copy(w.Header(), seen.Header())
@@ -118,73 +113,6 @@ func succeeded(op *openapi3.Operation) {
 	answered.operations[op.OperationID] = true
 }
 
-// copied keeps what is written, while it is sent.
-type copied struct {
-	http.ResponseWriter
-	status int
-	body   bytes.Buffer
-}
-
-func (c *copied) Unwrap() http.ResponseWriter { return c.ResponseWriter }
-
-func (c *copied) WriteHeader(status int) {
-	c.status = status
-	c.ResponseWriter.WriteHeader(status)
-}
-
-func (c *copied) Write(b []byte) (int, error) {
-	c.body.Write(b)
-	return c.ResponseWriter.Write(b)
-}
-
-// checkStream validates each line of a response to a stream, and each line of the request that was not refused.
-func (d described) checkStream(t *testing.T, w http.ResponseWriter, r *http.Request, sent *journal,
-	next http.Handler) {
-	seen := &copied{ResponseWriter: w}
-	next.ServeHTTP(seen, r)
-	route, _, err := d.router.FindRoute(r)
-	if err != nil || seen.status != http.StatusOK {
-		return // a path that only looks like a stream, or a problem
-	}
-	const ndjson = "application/x-ndjson"
-	if got := seen.Header().Get("Content-Type"); got != ndjson {
-		t.Errorf("%s: the response is %s", r.URL.Path, got)
-	}
-	requests, accepted := strings.Split(sent.String(), "\n"), 0
-	op := route.Operation
-	for l := range bytes.Lines(seen.body.Bytes()) {
-		var line struct {
-			Line    int
-			Problem any
-		}
-		if err := json.Unmarshal(l, &line); err != nil {
-			t.Errorf("%s: a line of the response: %v: %s", r.URL.Path, err, l)
-			continue
-		}
-		fits(t, op.Responses.Value("200").Value.Content[ndjson].Schema, l, openapi3.VisitAsResponse())
-		if line.Problem == nil && line.Line >= 1 && line.Line <= len(requests) {
-			fits(t, op.RequestBody.Value.Content[ndjson].Schema, []byte(requests[line.Line-1]), openapi3.VisitAsRequest())
-			accepted++
-		}
-	}
-	if accepted > 0 {
-		succeeded(op)
-	}
-}
-
-// fits fails unless JSON has a schema.
-func fits(t *testing.T, schema *openapi3.SchemaRef, text []byte, as openapi3.SchemaValidationOption) {
-	t.Helper()
-	var v any
-	err := json.Unmarshal(text, &v)
-	if err == nil {
-		err = schema.Value.VisitJSON(v, as)
-	}
-	if err != nil {
-		t.Errorf("a line is not as openapi.json describes it: %v: %.200s", err, text)
-	}
-}
-
 // unanswered lists the operations of a description that are not among those that answered with success.
 func unanswered(doc *openapi3.T, answered map[string]bool) (out []string) {
 	for path, item := range doc.Paths.Map() {
@@ -205,7 +133,7 @@ func TestOperationWithoutATestIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := unanswered(c.doc, nil)
-	some := unanswered(c.doc, map[string]bool{"enqueue": true, "enqueue-stream": true})
+	some := unanswered(c.doc, map[string]bool{"enqueue": true, "settle": true})
 	if len(all) < 30 || len(some) != len(all)-2 {
 		t.Errorf("%d operations are described, and %d of them found if two have tests", len(all), len(some))
 	}

@@ -71,7 +71,6 @@ func TestServers(t *testing.T) {
 				"EveryOutcomeIsStored":                       TestEveryOutcomeIsStored,
 				"CheckoutWaitsForATask":                      TestCheckoutWaitsForATask,
 				"TasksOfADisconnectedCallerReturn":           TestTasksOfADisconnectedCallerReturn,
-				"StreamAnswersEachLine":                      TestStreamAnswersEachLine,
 				"ForeignLeasesAreRefused":                    TestForeignLeasesAreRefused,
 				"EveryEventOfOperatorsIsAPath":               TestEveryEventOfOperatorsIsAPath,
 				"ManyTasksAreChangedByAFilter":               TestManyTasksAreChangedByAFilter,
@@ -85,7 +84,7 @@ func TestServers(t *testing.T) {
 			}
 			for name, law := range laws {
 				t.Run(name, func(t *testing.T) {
-					if testing.Short() && !slices.Contains([]string{"BatchIsRepeatable", "StreamAnswersEachLine",
+					if testing.Short() && !slices.Contains([]string{"BatchIsRepeatable",
 						"TaskIsEnqueuedCheckedOutExtendedAndSettled", "TasksOfADisconnectedCallerReturn"}, name) {
 						t.Skip("-short: SQLite runs it")
 					}

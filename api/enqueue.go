@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 
@@ -57,7 +56,7 @@ type enqueueMany struct {
 	InQueue
 	Key  string `header:"Idempotency-Key"`
 	Body struct {
-		Tasks []NewTask `json:"tasks" minItems:"1" nullable:"false"`
+		Tasks []NewTask `json:"tasks" minItems:"1" maxItems:"100000" nullable:"false"`
 	}
 }
 
@@ -102,9 +101,4 @@ func setReference(t *dbq.NewTask, key string) *Problem {
 	}
 	t.Reference = key
 	return nil
-}
-
-// isRefused reports whether a task is refused because of what it contains, so that others can be enqueued.
-func isRefused(err error) bool {
-	return errors.Is(err, dbq.ErrInvalid) && !errors.Is(err, dbq.ErrQueueName)
 }

@@ -9,10 +9,12 @@ import (
 )
 
 // What the tests of this package use.
-var (
-	ProblemOf = problemOf
-	ParseLine = parseLine
-)
+var ProblemOf = problemOf
+
+// CheckBody checks a body of an operation, such as "POST /v1/databases".
+func CheckBody(a *API, operation string, body []byte) *Problem {
+	return a.routes[operation].body.check(body)
+}
 
 // HoldSeries takes all places for series, until free is called.
 func HoldSeries(a *API) (free func()) {

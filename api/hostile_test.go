@@ -208,3 +208,40 @@ func TestRequestIDsAreKeptOrMade(t *testing.T) {
 		t.Error("the log has an id that was refused")
 	}
 }
+
+// TestTimesHaveBounds sends times that JSON cannot have, or that wrap.
+func TestTimesHaveBounds(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	const late = "9999-12-31T23:59:59-23:59" // in the year 10000 in UTC
+	s.refused(422, "option", "GET", "/v1/db/shop/series?to="+late, "")
+	s.refused(422, "option", "GET", "/v1/db/shop/series?queue=mail&step_seconds=315360000&to="+late, "")
+	s.must(200, "GET", "/v1/db/shop/audit?since="+late+"&until="+late, "")
+	s.refused(422, "delay", "POST", mail+"/tasks", `{"run_at":"`+late+`"}`)
+	s.refused(422, "delay", "POST", "/v1/db/shop/workflows", `{"steps":[{"name":"a","queue":"q","run_at":"`+late+`"}]}`)
+	s.refused(422, "delay", "PUT", schedules+"/late", `{"queue":"mail","at":"`+late+`"}`)
+	s.refused(422, "delay", "POST", schedules+"/preview", `{"at":"`+late+`"}`)
+	for _, every := range []string{"1000000000", "2999999999", "3153600000"} {
+		got := s.must(200, "POST", schedules+"/preview", `{"count":100,"every_seconds":`+every+`}`)["times"].([]any)
+		for i := 1; i < len(got); i++ {
+			if got[i].(string) <= got[i-1].(string) {
+				t.Errorf("every %s seconds: %v follows %v", every, got[i], got[i-1])
+			}
+		}
+	}
+}
+
+// TestAnswerThatFailsIsAProblem fails after the status was set, as an answer does that cannot be encoded.
+func TestAnswerThatFailsIsAProblem(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	w := httptest.NewRecorder()
+	s.api.Protect("read", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusOK)
+		panic("planted")
+	})).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	var p api.Problem
+	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || w.Code != 500 || p.Type != api.ProblemType+"internal" {
+		t.Errorf("%d %s, %v", w.Code, w.Body, err)
+	}
+}

@@ -2,13 +2,10 @@ package api_test
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"errors"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/api"
@@ -116,21 +113,6 @@ func FuzzVerify(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		if l, _, _, err := api.Verify(key, text, lease.Until); err == nil && text != signed {
 			t.Errorf("%q is accepted as %+v", text, l)
-		}
-	})
-}
-
-func FuzzLine(f *testing.F) {
-	f.Add([]byte(`{"payload":{"a":1},"delay_seconds":1.5,"unique":{"key":"k","period_seconds":60}}`))
-	f.Add([]byte(`{"payload_base64":"AA==","run_at":"2030-01-01T00:00:00Z","headers":{"a":"b"}}`))
-	f.Add([]byte(`{"payload":{}} {}`))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		task, p := api.ParseLine(text)
-		if p == nil && (!json.Valid(text) || !utf8.Valid(text) || !utf8.ValidString(task.Kind)) {
-			t.Errorf("%q is the task %+v", text, task)
-		}
-		if p != nil && p.Status != http.StatusBadRequest && p.Status != http.StatusUnprocessableEntity {
-			t.Errorf("%q is the problem %+v", text, p)
 		}
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"path"
 	"regexp"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -43,26 +44,30 @@ func requestID(ctx context.Context) string {
 // givenID matches a caller's X-Request-Id that is used.
 var givenID = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,64}$`)
 
-// response observes what is sent to a caller.
+// response observes what is sent to a caller. The status is sent with the first part of the body, or at the end: until
+// then, a handler that fails can be answered with a problem.
 type response struct {
 	http.ResponseWriter
 	status int
+	sent   bool
 }
 
-// WriteHeader sends the status.
-func (w *response) WriteHeader(status int) {
-	if w.status == 0 {
-		w.status = status
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
+// WriteHeader keeps the status.
+func (w *response) WriteHeader(status int) { w.status = status }
 
 // Write sends a part of the body.
 func (w *response) Write(b []byte) (int, error) {
-	if w.status == 0 {
-		w.status = http.StatusOK
-	}
+	w.send()
 	return w.ResponseWriter.Write(b)
+}
+
+// send sends the status, once.
+func (w *response) send() {
+	if w.sent {
+		return
+	}
+	w.status, w.sent = cmp.Or(w.status, http.StatusOK), true
+	w.ResponseWriter.WriteHeader(w.status)
 }
 
 // Unwrap is for http.ResponseController.
@@ -89,10 +94,11 @@ func (a *API) observed(next http.Handler) http.Handler {
 				panic(cause)
 			} else if cause != nil {
 				a.cfg.Logger.Error("api: a handler panicked", "request", id, "cause", cause, "stack", string(debug.Stack()))
-				if w.status == 0 {
+				if !w.sent {
 					refuse(w, r, internal.problem())
 				}
 			}
+			w.send()
 			a.cfg.Logger.Info("api: request", "request", id, "method", r.Method, "route", info.route, "status", w.status,
 				"took", time.Since(start).String())
 		}()
@@ -158,63 +164,93 @@ func attributed(next http.Handler) http.Handler {
 
 // Routes that differ in what bounds them.
 const (
-	patternStream   = "POST " + pathQueue + "/tasks/stream"
 	patternCheckout = "POST " + pathQueue + "/checkout"
 	patternWait     = "GET " + pathTask + "/wait"
 	patternSeries   = "GET " + pathDatabase + "/series"
-	patternMany     = "POST " + pathDatabase + "/operate/{event}"
 )
 
 // seriesWait is how long a series waits until others have been read and sent. One may take 100 MB of memory.
 const seriesWait = 5 * time.Second
 
-// maxSmallBody is the largest body of requests that wait, many of which may run, and of those that need none.
+// maxSmallBody is the largest body of requests that wait, many of which may run, and of those that need none. Any
+// number of requests may receive as much; beyond it, a body takes a place.
 const maxSmallBody = 64 << 10
 
-// bounded limits how many requests run at once, how long they take, and how large their bodies are. The mux decides
-// which route a request has, as a path may end like that of another route.
-func (a *API) bounded(mux *http.ServeMux) http.Handler {
-	next := routed(mux)
+// route is what is checked of the requests of a pattern of the mux before its handler is called.
+type route struct {
+	pattern string
+	action  auth.Action
+	body    bodyCheck
+}
+
+// router is a mux that checks and bounds the requests of each route.
+type router struct {
+	*http.ServeMux
+	api    *API
+	routes map[string]*route // by pattern
+}
+
+// HandleFunc registers the handler of a pattern.
+func (m *router) HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request)) {
+	to := &route{pattern: pattern}
+	m.routes[pattern] = to
+	m.ServeMux.Handle(pattern, m.api.bounded(to, http.HandlerFunc(handler)))
+}
+
+// permitted refuses a caller that may not apply a route's action to any queue that the request can be about.
+func (a *API) permitted(r *http.Request, to *route) (err error) {
+	switch database, queue := r.PathValue("database"), r.PathValue("queue"); {
+	case queue != "":
+		_, _, err = a.open(r.Context(), to.action, database, queue)
+	case database != "":
+		_, _, err = a.anyQueue(r.Context(), to.action, database)
+	}
+	return err
+}
+
+// bounded checks a request, and limits how many run at once, how long they take, and how large their bodies are. A
+// request takes a place when its body has arrived.
+func (a *API) bounded(to *route, next http.Handler) http.Handler {
+	places, timeout, maxBody := a.running, a.cfg.Timeout, a.cfg.MaxBody
+	switch to.pattern {
+	case patternCheckout, patternWait:
+		places, timeout, maxBody = a.waiting, timeout+a.cfg.MaxWait, min(maxBody, maxSmallBody)
+	case patternSeries:
+		places = a.waiting
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, pattern := mux.Handler(r)
-		slots, timeout, maxBody := a.running, a.cfg.Timeout, a.cfg.MaxBody
-		switch pattern {
-		case patternCheckout, patternWait:
-			slots, timeout, maxBody = a.waiting, timeout+a.cfg.MaxWait, min(maxBody, maxSmallBody)
-		case patternSeries:
-			slots = a.waiting
-		}
-		if hasNoBody(r.Method) {
-			maxBody = min(maxBody, maxSmallBody)
-		}
-		select {
-		case slots <- struct{}{}:
-			defer func() { <-slots }()
-		default:
-			refuse(w, r, busy.problem())
+		if err := a.permitted(r, to); err != nil {
+			refuse(w, r, problemOf(err))
 			return
 		}
-		stream := pattern == patternStream
-		if p := cmp.Or(checkQuery(r, stream), checkMediaType(r, stream)); p != nil {
+		if p := cmp.Or(checkQuery(r), checkMediaType(r)); p != nil {
 			refuse(w, r, p)
 			return
 		}
-		if !stream {
-			if p := a.readBody(w, r, maxBody); p != nil {
+		body, arrived, p := a.readBody(w, r, maxBody)
+		defer arrived()
+		if p != nil {
+			refuse(w, r, p)
+			return
+		}
+		caller, _ := auth.FromContext(r.Context())
+		if !places.Take(caller.Name) {
+			refuse(w, r, busy.problem())
+			return
+		}
+		defer places.Release(caller.Name)
+		arrived()
+		if to.body.schema != nil {
+			if p := to.body.check(body); p != nil {
 				refuse(w, r, p)
 				return
 			}
-			if pattern == patternMany {
-				if p := refuseNull(r); p != nil {
-					refuse(w, r, p)
-					return
-				}
-			}
-			ctx, cancel := context.WithTimeout(r.Context(), timeout)
-			defer cancel()
-			r = r.WithContext(ctx)
 		}
-		if pattern == patternSeries {
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		ctx, cancel := context.WithTimeout(r.Context(), timeout)
+		defer cancel()
+		r = r.WithContext(ctx)
+		if to.pattern == patternSeries {
 			if err := take(r.Context(), a.reading, seriesWait); err != nil {
 				refuse(w, r, problemOf(err))
 				return
@@ -231,8 +267,8 @@ func hasNoBody(method string) bool {
 }
 
 // checkQuery refuses a query with a part that cannot be read, which others would leave out: without a filter, a request
-// applies to more. huma refuses unknown parameters, except for a stream, which has none.
-func checkQuery(r *http.Request, stream bool) *Problem {
+// applies to more. huma refuses unknown parameters.
+func checkQuery(r *http.Request) *Problem {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return badRequest.problem(Field{"query", "a part of it is not of the form name=value, percent-encoded"})
@@ -242,69 +278,56 @@ func checkQuery(r *http.Request, stream bool) *Problem {
 			return badRequest.problem(Field{"query", "a parameter is repeated; put commas between several states"})
 		}
 	}
-	if stream && len(query) > 0 {
-		return badRequest.problem(Field{"query", "unknown query parameter"})
-	}
 	return nil
 }
 
 // checkMediaType refuses bodies of other media types. A browser sends those to another site without asking it.
-func checkMediaType(r *http.Request, stream bool) *Problem {
+func checkMediaType(r *http.Request) *Problem {
 	if hasNoBody(r.Method) {
 		return nil
 	}
-	got, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	want := "application/json"
-	if stream {
-		want = ndjson
-	}
-	if err != nil || got != want {
+	if got, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || got != "application/json" {
 		return mediaType.problem()
 	}
 	return nil
 }
 
 // readBody reads the whole body, of at most maxBody bytes, before the deadline of observed. It then ends the deadline,
-// which would end requests that wait.
-func (a *API) readBody(w http.ResponseWriter, r *http.Request, maxBody int64) *Problem {
-	if r.ContentLength > maxBody {
-		return bodyTooLarge.problem()
+// which would end requests that wait. A large body takes a place while it arrives, so that a caller that sends many can
+// fill only its share of the memory; arrived frees it.
+func (a *API) readBody(w http.ResponseWriter, r *http.Request, maxBody int64) (
+	body []byte, arrived func(), p *Problem) {
+	arrived = func() {}
+	if hasNoBody(r.Method) {
+		maxBody = min(maxBody, maxSmallBody)
 	}
-	control := http.NewResponseController(w)
-	var body bytes.Buffer
-	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody))
+	if r.ContentLength > maxBody {
+		return nil, arrived, bodyTooLarge.problem()
+	}
+	var buffer bytes.Buffer
+	limited := http.MaxBytesReader(w, r.Body, maxBody)
+	n, err := buffer.ReadFrom(io.LimitReader(limited, maxSmallBody))
+	if err == nil && n == maxSmallBody {
+		caller, _ := auth.FromContext(r.Context())
+		if !a.arriving.Take(caller.Name) {
+			return nil, arrived, busy.problem()
+		}
+		arrived = sync.OnceFunc(func() { a.arriving.Release(caller.Name) })
+		_, err = buffer.ReadFrom(limited)
+	}
 	var large *http.MaxBytesError
 	var slow net.Error
 	switch {
 	case errors.As(err, &large):
-		return bodyTooLarge.problem()
+		return nil, arrived, bodyTooLarge.problem()
 	case errors.As(err, &slow) && slow.Timeout():
 		w.Header().Set("Connection", "close")
-		return bodyTimeout.problem()
+		return nil, arrived, bodyTimeout.problem()
 	case err != nil:
-		return badBody.problem()
+		return nil, arrived, badBody.problem()
 	}
-	_ = control.SetReadDeadline(time.Time{})
-	if !hasNoBody(r.Method) && !isText(body.Bytes()) {
-		return badJSON.problem()
-	}
-	r.Body = io.NopCloser(&body)
-	return nil
-}
-
-// refuseNull refuses a body, which has been read, with a null anywhere. huma takes null for a field that was left out:
-// without a filter a request applies to more, and without dry_run it changes tasks.
-func refuseNull(r *http.Request) *Problem {
-	body, err := io.ReadAll(r.Body)
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	dec := json.NewDecoder(bytes.NewReader(body))
-	for err == nil {
-		var t json.Token
-		if t, err = dec.Token(); err == nil && t == nil {
-			return badRequest.problem(Field{"body", "a value is null; leave the field out if it is to have none"})
-		}
-	}
-	return nil // huma refuses what is not JSON
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // not every server has it
+	return buffer.Bytes(), arrived, nil
 }
 
 // routed answers requests without a route with problems, where the mux would answer with text or a redirection.

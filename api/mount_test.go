@@ -63,7 +63,6 @@ func TestHandlersAreMountedUnderAPrefix(t *testing.T) {
 		method, path, media, body string
 	}{
 		{201, "POST", db + "/queues/a%2Fb/tasks", "application/json", `{"kind":"k"}`},
-		{200, "POST", db + "/queues/a%2Fb/tasks/stream", "application/x-ndjson", "{}\n{}\n"},
 		{200, "POST", db + "/queues/a%2Fb/checkout", "application/json", `{}`},
 		{201, "PUT", db + "/schedules/nightly", "application/json", `{"cron":"@daily","queue":"a/b"}`},
 		{200, "GET", db + "/tasks?queue=a/b", "", ""},

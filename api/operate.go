@@ -72,7 +72,7 @@ type operateMany struct {
 // Filter selects tasks; see admin.Filter. An empty field is refused: a caller that has lost a value would select all.
 type Filter struct {
 	Queue                string   `json:"queue,omitempty" minLength:"1"`
-	States               []string `json:"states,omitempty" nullable:"false" minItems:"1"`
+	States               []string `json:"states,omitempty" nullable:"false" minItems:"1" maxItems:"5"`
 	Kind                 string   `json:"kind,omitempty" minLength:"1"`
 	Key                  string   `json:"key,omitempty" minLength:"1"`
 	Reference            string   `json:"reference,omitempty" minLength:"1"`

@@ -64,7 +64,6 @@ func TestWhatCannotBeReadWidensNothing(t *testing.T) {
 	} {
 		s.refused(422, "invalid-request", "GET", "/v1/db/shop/tasks"+query, "")
 		s.refused(422, "invalid-request", "POST", "/v1/db/shop/operate/cancel"+query, `{"filter":{},"limit":10}`)
-		s.refused(422, "invalid-request", "POST", mail+"/tasks/stream"+query, "{}\n", "Content-Type", "application/x-ndjson")
 	}
 	for _, filter := range []string{
 		`{"queue":""}`, `{"kind":""}`, `{"key":""}`, `{"reference":""}`, `{"workflow":""}`, `{"states":[]}`,

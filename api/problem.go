@@ -131,11 +131,8 @@ var place = regexp.MustCompile(`^[A-Za-z0-9_.\[\]-]{1,100}$`)
 // ofHuma returns the problem for an error of huma. huma's own errors contain the refused values.
 func ofHuma(e *huma.ErrorModel) *Problem {
 	var fields []Field
-	for _, d := range e.Errors {
-		if !place.MatchString(d.Location) {
-			d.Location = "body"
-		}
-		fields = append(fields, Field{d.Location, messageOf(d.Message)})
+	for _, d := range e.Errors[:min(len(e.Errors), maxFields)] {
+		fields = append(fields, shownField(Field{d.Location, d.Message}))
 	}
 	switch e.Status {
 	case http.StatusBadRequest:
@@ -150,20 +147,24 @@ func ofHuma(e *huma.ErrorModel) *Problem {
 	return internal.problem()
 }
 
-// plainMessage matches huma's messages that consist of the schema's own words, such as: expected number >= 1.
-var plainMessage = regexp.MustCompile(`^(?:unexpected property|unknown query parameter|` +
+// shownField returns a refused field without what could be a value of the request.
+func shownField(f Field) Field {
+	if !place.MatchString(f.Location) {
+		f.Location = "body"
+	}
+	if !plainMessage.MatchString(f.Message) {
+		f.Message = "it has the wrong form or is outside its limits"
+	}
+	return f
+}
+
+// plainMessage matches the messages that consist of the schema's own words, such as: expected number >= 1.
+var plainMessage = regexp.MustCompile(`^(?:unexpected property|the field is repeated|unknown query parameter|` +
+	`a value is null; leave the field out if it is to have none|the body has more than [0-9]+ values|` +
 	`required (?:path|query|header) parameter is missing|expected required property [A-Za-z0-9_]+ to be present|` +
 	`expected (?:string|number|integer|boolean|array|object)|expected string to be [A-Za-z0-9 -]+|` +
 	`expected (?:number|length|array length|object with) (?:<|>|<=|>=|at most|at least) [0-9.e+]+(?: [a-z]+)?|` +
 	`expected value to be one of "[A-Za-z0-9_, "-]+")$`)
-
-// messageOf returns a message of huma, unless it could contain a value of the request.
-func messageOf(message string) string {
-	if plainMessage.MatchString(message) {
-		return message
-	}
-	return "it has the wrong form or is outside its limits"
-}
 
 // seconds converts a number of seconds on the wire. What exceeds every limit stays so.
 func seconds(s float64) time.Duration {

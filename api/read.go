@@ -136,13 +136,7 @@ func (a *API) attempts(ctx context.Context, in *OneTask) (*gotAttempts, error) {
 	}
 	var out gotAttempts
 	out.Body.Attempts = []Attempt{}
-	for _, at := range as {
-		if !p.May(auth.Read, in.Database, at.Queue) {
-			continue
-		}
-		if at.Error = d.redact.Error(at.Queue, at.Error); !p.Payloads {
-			at.Error = ""
-		}
+	for _, at := range d.seenBy(p).Attempts(as) {
 		out.Body.Attempts = append(out.Body.Attempts, Attempt{
 			Attempt: at.Attempt, Fence: at.Fence, Outcome: string(at.Outcome), Taken: at.Taken, Ended: at.Ended,
 			Worker: at.Worker, Error: at.Error,
@@ -158,7 +152,7 @@ func (a *API) attempts(ctx context.Context, in *OneTask) (*gotAttempts, error) {
 type listTasks struct {
 	Database             string   `path:"database"`
 	Queue                string   `query:"queue"`
-	States               []string `query:"state"`
+	States               []string `query:"state" maxItems:"5"`
 	Kind                 string   `query:"kind"`
 	Key                  string   `query:"key"`
 	Reference            string   `query:"reference"`

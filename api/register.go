@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"reflect"
 	"slices"
@@ -30,9 +31,10 @@ const (
 	pathWorkflow = pathDatabase + "/workflows/{id}"
 )
 
-// routes returns the handler of all paths, and the description of the API.
-func (a *API) routes() (http.Handler, []byte, error) {
-	mux := http.NewServeMux()
+// register returns the handler of all paths, and the description of the API.
+func (a *API) register() (http.Handler, []byte, error) {
+	mux := &router{ServeMux: http.NewServeMux(), api: a, routes: map[string]*route{}}
+	a.routes = mux.routes
 	config := huma.DefaultConfig("dbq", "1")
 	config.Info.Description = "The HTTP API of dbq, a durable task queue. docs/http.md explains it with examples."
 	config.CreateHooks = nil // no $schema in responses
@@ -43,77 +45,89 @@ func (a *API) routes() (http.Handler, []byte, error) {
 	config.Transformers = []huma.Transformer{func(ctx huma.Context, _ string, v any) (any, error) {
 		return transformed(ctx, v), nil
 	}}
+	format := huma.Format{Marshal: writeJSON, Unmarshal: json.Unmarshal}
+	config.Formats = map[string]huma.Format{"application/json": format, "json": format}
 	h := humago.New(mux, config)
 	problems := problemResponse(h)
 
-	r := registry{a, h, problems}
-	add(r, "list-databases", "GET", "/v1/databases", "List the databases", a.listDatabases)
-	add(r, "enqueue", "POST", pathQueue+"/tasks", "Enqueue a task", a.enqueue, http.StatusCreated)
-	add(r, "enqueue-many", "POST", pathQueue+"/tasks/batch", "Enqueue many tasks in one transaction", a.enqueueMany)
-	add(r, "checkout", "POST", pathQueue+"/checkout", "Lease due tasks, and wait for them", a.checkout)
-	add(r, "extend", "POST", pathQueue+"/extend", "Extend leases, and store progress", a.extend)
-	add(r, "settle", "POST", pathQueue+"/settle", "End attempts", a.settle)
-	add(r, "list-tasks", "GET", pathDatabase+"/tasks", "List tasks, without their payloads", a.list)
-	add(r, "get-task", "GET", pathTask, "Read a task", a.get)
-	add(r, "wait-for-task", "GET", pathTask+"/wait", "Wait until a task has ended", a.wait)
-	add(r, "list-attempts", "GET", pathTask+"/attempts", "List the ended attempts of a task", a.attempts)
-	add(r, "stats", "GET", pathDatabase+"/stats", "Count the tasks of each queue by state", a.stats)
-	add(r, "series", "GET", pathDatabase+"/series", "Read what happened in queues over time", a.series)
-	add(r, "operate", "POST", pathTask+"/{event}", "Apply an operator's event to a task", a.operate)
-	add(r, "operate-many", "POST", pathDatabase+"/operate/{event}", "Apply it to many tasks", a.operateMany)
-	add(r, "list-queues", "GET", pathDatabase+"/queues", "List queues with a pause, settings or limits", a.listQueues)
-	add(r, "pause-queue", "POST", pathQueue+"/pause", "Stop a queue from handing out tasks", a.pause)
-	add(r, "resume-queue", "POST", pathQueue+"/resume", "End the pause of a queue", a.resume)
-	add(r, "get-settings", "GET", pathQueue+"/settings", "Read the settings of a queue", a.readSettings)
-	add(r, "change-settings", "PATCH", pathQueue+"/settings", "Change settings of a queue", a.configure)
-	add(r, "get-limits", "GET", pathQueue+"/limits", "Read the limits of a queue", a.readLimits)
-	add(r, "change-limits", "PATCH", pathQueue+"/limits", "Change limits of a queue", a.limit)
-	add(r, "list-workers", "GET", pathDatabase+"/workers", "List workers", a.listWorkers)
-	add(r, "command-worker", "POST", pathDatabase+"/workers/command", "Pause, resume or stop a worker", a.commandWorker)
-	add(r, "list-schedules", "GET", pathDatabase+"/schedules", "List the schedules", a.listSchedules)
-	add(r, "get-schedule", "GET", pathSchedule, "Read a schedule, with its payload", a.readSchedule)
-	add(r, "put-schedule", "PUT", pathSchedule, "Create or replace a schedule", a.putSchedule, http.StatusCreated)
-	add(r, "change-schedule", "POST", pathSchedule+"/{change}",
+	r := registry{a, h, mux, problems}
+	add(r, "list-databases", auth.Read, "GET", "/v1/databases", "List the databases", a.listDatabases)
+	add(r, "enqueue", auth.Enqueue, "POST", pathQueue+"/tasks", "Enqueue a task", a.enqueue, http.StatusCreated)
+	add(r, "enqueue-many", auth.Enqueue, "POST", pathQueue+"/tasks/batch", "Enqueue many tasks in one transaction",
+		a.enqueueMany)
+	add(r, "checkout", auth.Work, "POST", pathQueue+"/checkout", "Lease due tasks, and wait for them", a.checkout)
+	add(r, "extend", auth.Work, "POST", pathQueue+"/extend", "Extend leases, and store progress", a.extend)
+	add(r, "settle", auth.Work, "POST", pathQueue+"/settle", "End attempts", a.settle)
+	add(r, "list-tasks", auth.Read, "GET", pathDatabase+"/tasks", "List tasks, without their payloads", a.list)
+	add(r, "get-task", auth.Read, "GET", pathTask, "Read a task", a.get)
+	add(r, "wait-for-task", auth.Read, "GET", pathTask+"/wait", "Wait until a task has ended", a.wait)
+	add(r, "list-attempts", auth.Read, "GET", pathTask+"/attempts", "List the ended attempts of a task", a.attempts)
+	add(r, "stats", auth.Read, "GET", pathDatabase+"/stats", "Count the tasks of each queue by state", a.stats)
+	add(r, "series", auth.Read, "GET", pathDatabase+"/series", "Read what happened in queues over time", a.series)
+	add(r, "operate", auth.Operate, "POST", pathTask+"/{event}", "Apply an operator's event to a task", a.operate)
+	add(r, "operate-many", auth.Operate, "POST", pathDatabase+"/operate/{event}", "Apply it to many tasks",
+		a.operateMany)
+	add(r, "list-queues", auth.Read, "GET", pathDatabase+"/queues", "List queues with a pause, settings or limits",
+		a.listQueues)
+	add(r, "pause-queue", auth.Operate, "POST", pathQueue+"/pause", "Stop a queue from handing out tasks", a.pause)
+	add(r, "resume-queue", auth.Operate, "POST", pathQueue+"/resume", "End the pause of a queue", a.resume)
+	add(r, "get-settings", auth.Read, "GET", pathQueue+"/settings", "Read the settings of a queue", a.readSettings)
+	add(r, "change-settings", auth.Configure, "PATCH", pathQueue+"/settings", "Change settings of a queue", a.configure)
+	add(r, "get-limits", auth.Read, "GET", pathQueue+"/limits", "Read the limits of a queue", a.readLimits)
+	add(r, "change-limits", auth.Configure, "PATCH", pathQueue+"/limits", "Change limits of a queue", a.limit)
+	add(r, "list-workers", auth.Read, "GET", pathDatabase+"/workers", "List workers", a.listWorkers)
+	add(r, "command-worker", auth.Configure, "POST", pathDatabase+"/workers/command", "Pause, resume or stop a worker",
+		a.commandWorker)
+	add(r, "list-schedules", auth.Read, "GET", pathDatabase+"/schedules", "List the schedules", a.listSchedules)
+	add(r, "get-schedule", auth.Read, "GET", pathSchedule, "Read a schedule, with its payload", a.readSchedule)
+	add(r, "put-schedule", auth.Configure, "PUT", pathSchedule, "Create or replace a schedule",
+		a.putSchedule, http.StatusCreated)
+	add(r, "change-schedule", auth.Operate, "POST", pathSchedule+"/{change}",
 		"Pause, resume, run or delete a schedule", a.changeSchedule)
-	add(r, "schedule-times", "GET", pathSchedule+"/times", "List the next times of a schedule", a.scheduleTimes)
-	add(r, "preview-schedule", "POST", pathDatabase+"/schedules/preview",
+	add(r, "schedule-times", auth.Read, "GET", pathSchedule+"/times", "List the next times of a schedule",
+		a.scheduleTimes)
+	add(r, "preview-schedule", auth.Read, "POST", pathDatabase+"/schedules/preview",
 		"List the next times of a schedule that is not stored", a.previewTimes)
-	add(r, "enqueue-workflow", "POST", pathDatabase+"/workflows", "Enqueue a workflow in one transaction",
+	add(r, "enqueue-workflow", auth.Enqueue, "POST", pathDatabase+"/workflows", "Enqueue a workflow in one transaction",
 		a.enqueueWorkflow, http.StatusCreated)
-	add(r, "get-workflow", "GET", pathWorkflow, "Read the tasks of a workflow", a.readWorkflow)
-	add(r, "change-workflow", "POST", pathWorkflow+"/{change}", "Cancel or retry a workflow", a.changeWorkflow)
-	addText(r, "draw-workflow", pathWorkflow+"/graph", "Draw a workflow", []string{mermaidText, dotText}, a.drawWorkflow)
-	add(r, "list-audit", "GET", pathDatabase+"/audit", "List the changes of operators", a.listAudit)
-	a.describeStream(h, problems)
-	mux.HandleFunc(patternStream, a.stream)
+	add(r, "get-workflow", auth.Read, "GET", pathWorkflow, "Read the tasks of a workflow", a.readWorkflow)
+	add(r, "change-workflow", auth.Operate, "POST", pathWorkflow+"/{change}", "Cancel or retry a workflow",
+		a.changeWorkflow)
+	addText(r, "draw-workflow", auth.Read, pathWorkflow+"/graph", "Draw a workflow",
+		[]string{mermaidText, dotText}, a.drawWorkflow)
+	add(r, "list-audit", auth.Administer, "GET", pathDatabase+"/audit", "List the changes of operators", a.listAudit)
 
 	spec, err := describe(h.OpenAPI())
 	if err != nil {
 		return nil, nil, err
 	}
-	mux.HandleFunc("GET /v1/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+	mux.ServeMux.HandleFunc("GET /v1/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(spec) // the caller may be gone
 	})
-	return a.observed(auth.Protect(a.cfg.Authenticator, a.limited(attributed(a.bounded(mux))), a.unauthorized)), spec, nil
+	handler := a.limited(attributed(routed(mux.ServeMux)))
+	return a.observed(auth.Protect(a.cfg.Authenticator, handler, a.unauthorized)), spec, nil
 }
 
 // registry is where operations are registered.
 type registry struct {
 	api      *API
 	huma     huma.API
+	mux      *router
 	problems *huma.Response
 }
 
-// add registers an operation. Its handler's error is answered as a problem.
+// add registers an operation. A caller that may not apply the action to any queue that the request can be about is
+// refused before the body is read; the handler checks the rest. Its error is answered as a problem.
 func add[I, O any](
-	r registry, id, method, path, summary string, f func(context.Context, *I) (*O, error), status ...int,
+	r registry, id string, action auth.Action, method, path, summary string, f func(context.Context, *I) (*O, error),
+	status ...int,
 ) {
 	op := r.operation(id, method, path, summary)
 	if len(status) > 0 {
 		op.DefaultStatus = status[0]
 	}
-	register(r, op, f)
+	register(r, op, action, f)
 	// huma documents one status: these operations answer 200 too.
 	if op.DefaultStatus == http.StatusCreated {
 		again := *op.Responses["201"]
@@ -126,7 +140,8 @@ func add[I, O any](
 
 // addText is add for a GET whose response is text of one of several media types.
 func addText[I, O any](
-	r registry, id, path, summary string, media []string, f func(context.Context, *I) (*O, error),
+	r registry, id string, action auth.Action, path, summary string, media []string,
+	f func(context.Context, *I) (*O, error),
 ) {
 	op := r.operation(id, http.MethodGet, path, summary)
 	text := &huma.Response{Description: http.StatusText(http.StatusOK), Content: map[string]*huma.MediaType{}}
@@ -134,18 +149,21 @@ func addText[I, O any](
 		text.Content[m] = &huma.MediaType{Schema: &huma.Schema{Type: "string"}}
 	}
 	op.Responses["200"] = text
-	register(r, op, f)
+	register(r, op, action, f)
 }
 
 // operation returns an operation without a handler.
 func (r registry) operation(id, method, path, summary string) huma.Operation {
 	return huma.Operation{
 		OperationID: id, Method: method, Path: path, Summary: summary, MaxBodyBytes: -1, BodyReadTimeout: -1,
-		Responses: map[string]*huma.Response{"default": r.problems},
+		SkipValidateBody: true, // a bodyCheck has done it
+		Responses:        map[string]*huma.Response{"default": r.problems},
 	}
 }
 
-func register[I, O any](r registry, op huma.Operation, f func(context.Context, *I) (*O, error)) {
+func register[I, O any](
+	r registry, op huma.Operation, action auth.Action, f func(context.Context, *I) (*O, error),
+) {
 	huma.Register(r.huma, op, func(ctx context.Context, in *I) (*O, error) {
 		out, err := f(ctx, in)
 		if err == nil {
@@ -155,6 +173,25 @@ func register[I, O any](r registry, op huma.Operation, f func(context.Context, *
 		r.api.logFailure(ctx, p, err)
 		return nil, p
 	})
+	to := r.mux.routes[op.Method+" "+op.Path]
+	to.action = action
+	item := r.huma.OpenAPI().Paths[op.Path]
+	for _, with := range []*huma.Operation{item.Post, item.Put, item.Patch} {
+		if with != nil && with.OperationID == op.OperationID && with.RequestBody != nil {
+			to.body = bodyCheck{r.huma.OpenAPI().Components.Schemas, with.RequestBody.Content["application/json"].Schema,
+				op.OperationID == "operate-many"}
+		}
+	}
+}
+
+// writeJSON encodes a response. If that fails, nothing has been sent, and the caller gets a problem.
+func writeJSON(w io.Writer, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Errorf("the response cannot be encoded: %w", err))
+	}
+	_, _ = w.Write(append(text, '\n')) // the caller may be gone
+	return nil
 }
 
 // transformed completes what is sent: problems get the id of the request, and huma's own errors become problems.
@@ -180,29 +217,6 @@ func problemResponse(h huma.API) *huma.Response {
 	return &huma.Response{
 		Description: "A problem", Content: map[string]*huma.MediaType{problemJSON: {Schema: schema}},
 	}
-}
-
-// describeStream adds the stream of tasks to the description. huma does not serve it, because it reads whole bodies.
-func (a *API) describeStream(h huma.API, problems *huma.Response) {
-	schemas := h.OpenAPI().Components.Schemas
-	text := &huma.Schema{Type: "string"}
-	param := func(name, in string) *huma.Param {
-		return &huma.Param{Name: name, In: in, Required: in == "path", Schema: text}
-	}
-	h.OpenAPI().AddOperation(&huma.Operation{
-		OperationID: "enqueue-stream", Method: http.MethodPost, Path: pathQueue + "/tasks/stream",
-		Summary:    "Enqueue a stream of tasks, one JSON object on each line",
-		Parameters: []*huma.Param{param("database", "path"), param("queue", "path"), param("Idempotency-Key", "header")},
-		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
-			ndjson: {Schema: huma.SchemaFromType(schemas, reflect.TypeFor[NewTask]())},
-		}},
-		Responses: map[string]*huma.Response{
-			"200": {Description: "A response for each line", Content: map[string]*huma.MediaType{
-				ndjson: {Schema: huma.SchemaFromType(schemas, reflect.TypeFor[StreamLine]())},
-			}},
-			"default": problems,
-		},
-	})
 }
 
 // describe returns the description as JSON, with the texts of fields.txt.
@@ -245,7 +259,7 @@ func textOf(texts map[string]string, schema, field string) string {
 		return text
 	}
 	embedded := map[string]string{
-		"LeasedTask": "Task", "StreamLine": "Enqueued", "Schedule": "Task", "NewSchedule": "NewTask", "NewStep": "NewTask",
+		"LeasedTask": "Task", "Schedule": "Task", "NewSchedule": "NewTask", "NewStep": "NewTask",
 		"PreviewTimesBody": "NewSchedule",
 	}
 	if text := texts[embedded[schema]+"."+field]; text != "" {

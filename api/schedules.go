@@ -73,7 +73,7 @@ func (d *database) schedule(s schedule.Info, p auth.Principal) Schedule {
 		return out
 	}
 	t := taskOf(s)
-	out.Redacted = d.redact.Task(&t)
+	out.Redacted = d.seenBy(p).Task(&t)
 	out.Payload, out.PayloadBase64 = textOrBase64(t.Payload)
 	out.Headers = t.Headers
 	return out

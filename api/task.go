@@ -172,7 +172,7 @@ type Task struct {
 
 // view returns a task as a caller that reads it may see it.
 func (d *database) view(t dbq.Task, p auth.Principal) Task {
-	redacted := p.Payloads && d.redact.Task(&t)
+	redacted := d.seenBy(p).Task(&t)
 	out := view(t, p)
 	out.Redacted = redacted
 	return out

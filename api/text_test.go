@@ -15,14 +15,10 @@ func TestTextsThatCannotBeKeptAreRefused(t *testing.T) {
 	} {
 		for _, body := range []string{
 			`{"reference":"` + text + `"}`, `{"payload":"` + text + `"}`, `{"headers":{"payload":"` + text + `"}}`,
-			`{"Key":"` + text + `"}`, `{"payload":{},"kind":"` + text + `"}`,
+			`{"key":"` + text + `"}`, `{"payload":{},"kind":"` + text + `"}`,
 		} {
 			s.refused(400, "invalid-json", "POST", mail+"/tasks", body)
 			s.refused(400, "invalid-json", "POST", mail+"/tasks/batch", `{"tasks":[{},`+body+`]}`)
-			_, answer := s.send("POST", mail+"/tasks/stream", body, "Content-Type", "application/x-ndjson")
-			if !strings.Contains(answer, "invalid-json") {
-				t.Errorf("%q: %s", body, answer)
-			}
 		}
 	}
 	for _, text := range []string{

@@ -103,7 +103,7 @@ type extend struct {
 	InQueue
 	Body struct {
 		LeaseSeconds float64     `json:"lease_seconds,omitempty" default:"30"`
-		Leases       []Extension `json:"leases" minItems:"1" nullable:"false"`
+		Leases       []Extension `json:"leases" minItems:"1" maxItems:"10000" nullable:"false"`
 	}
 }
 
@@ -174,7 +174,7 @@ func (a *API) extend(ctx context.Context, in *extend) (*extended, error) {
 type settle struct {
 	InQueue
 	Body struct {
-		Settlements []Settlement `json:"settlements" minItems:"1" nullable:"false"`
+		Settlements []Settlement `json:"settlements" minItems:"1" maxItems:"10000" nullable:"false"`
 	}
 }
 

@@ -3,9 +3,7 @@ package api_test
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -130,66 +128,6 @@ func TestTooManyRequestsAreRefused(t *testing.T) {
 	}
 	s.must(201, "POST", mail+"/tasks", `{}`) // other requests are not affected
 	<-ended
-}
-
-func TestStreamAnswersEachLine(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	post := func() []map[string]any {
-		t.Helper()
-		status, text := s.send("POST", mail+"/tasks/stream", `{"payload":"a"}`+"\n\n"+`{"planted":1}`+"\n"+
-			`{"priority":1000000}`+"\n"+`{"payload":"b"`+"\n"+`{"payload":"c"}`,
-			"Content-Type", "application/x-ndjson", "Idempotency-Key", "s")
-		if status != 200 {
-			t.Fatalf("%d %s", status, text)
-		}
-		byLine := make([]map[string]any, 7)
-		for l := range strings.Lines(text) {
-			var m map[string]any
-			if err := json.Unmarshal([]byte(l), &m); err != nil {
-				t.Fatal(err)
-			}
-			byLine[int(m["line"].(float64))] = m
-		}
-		return byLine
-	}
-	first, again := post(), post()
-	for line, problem := range map[int]string{3: "invalid-request", 4: "priority", 5: "invalid-json"} {
-		p, _ := first[line]["problem"].(map[string]any)
-		if p["type"] != api.ProblemType+problem {
-			t.Errorf("line %d: %v, want %s", line, first[line], problem)
-		}
-	}
-	for _, line := range []int{1, 6} {
-		if first[line]["id"] == nil || again[line]["id"] != first[line]["id"] || again[line]["duplicate"] != true {
-			t.Errorf("line %d: %v, then %v", line, first[line], again[line])
-		}
-	}
-	s.refused(415, "media-type", "POST", mail+"/tasks/stream", "{}")
-	s.refused(404, "no-such-database", "POST", "/v1/db/no/queues/mail/tasks/stream", "{}", "Content-Type",
-		"application/x-ndjson")
-}
-
-// TestStreamAnswersBeforeItEnds reads a response while the stream goes on.
-func TestStreamAnswersBeforeItEnds(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	body, lines := io.Pipe()
-	defer lines.Close()
-	r, err := http.NewRequestWithContext(t.Context(), "POST", s.url+mail+"/tasks/stream", body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Content-Type", "application/x-ndjson")
-	go func() { _, _ = lines.Write([]byte("{}\n")) }()
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	if l, err := bufio.NewReader(response.Body).ReadString('\n'); err != nil || !strings.Contains(l, `"line":1`) {
-		t.Errorf("%q, %v", l, err)
-	}
 }
 
 // TestSlowBodyIsRefused sends a part of a body, and then nothing.

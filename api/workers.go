@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/callers"
 	"github.com/dbq-go/dbq/internal/control"
 	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/google/uuid"
@@ -15,9 +16,9 @@ import (
 
 const (
 	// maxCallers is how many workers over HTTP one server lists for a database, and maxCounted how many of their leases
-	// it counts. Their names come from clients.
-	maxCallers = 1000
-	maxCounted = 100_000
+	// it counts: their names come from clients. The queues share them, so that one queue gets half of them.
+	maxCallers = 2000
+	maxCounted = 200_000
 	// reportTimeout limits the reports of all workers of a database together.
 	reportTimeout = 30 * time.Second
 )
@@ -37,7 +38,8 @@ type workers struct {
 
 	mu      sync.Mutex
 	callers map[string]*caller // by id
-	counted int                // leases of all callers
+	places  *callers.Places    // of callers, by queue
+	counted *callers.Places    // of their leases, by queue
 	full    bool               // the log says that there are too many
 }
 
@@ -55,7 +57,10 @@ type lent struct {
 }
 
 func newWorkers(c *control.Control, log *slog.Logger) *workers {
-	return &workers{control: c, log: log, callers: map[string]*caller{}}
+	return &workers{
+		control: c, log: log, callers: map[string]*caller{}, places: callers.NewPlaces(maxCallers),
+		counted: callers.NewPlaces(maxCounted),
+	}
 }
 
 // workerID returns the registry's id of a worker over HTTP. It differs from that of every other queue's worker, so that
@@ -71,9 +76,9 @@ func (w *workers) hear(queue, name string, now time.Time) *caller {
 	}
 	c := w.callers[id]
 	if c == nil {
-		if len(w.callers) >= maxCallers {
+		if !w.places.Take(queue) {
 			if !w.full {
-				w.log.Warn("dbq: too many workers over HTTP; the others are not listed", "max", maxCallers)
+				w.log.Warn("dbq: too many workers over HTTP; the others are not listed", "queue", queue, "max", maxCallers)
 			}
 			w.full = true
 			return nil
@@ -109,10 +114,9 @@ func (w *workers) checksOut(queue, name string) (done func([]dbq.Task)) {
 // lend counts a lease, with mu held.
 func (w *workers) lend(c *caller, l dbq.Lease, started time.Time) {
 	if _, known := c.held[l.Task]; !known {
-		if w.counted >= maxCounted {
+		if !w.counted.Take(c.Queue) {
 			return
 		}
-		w.counted++
 	}
 	c.held[l.Task] = lent{l.Until, started}
 }
@@ -145,7 +149,7 @@ func (w *workers) settled(l held, failed bool) {
 func (w *workers) drop(c *caller, task uuid.UUID) {
 	if _, known := c.held[task]; known {
 		delete(c.held, task)
-		w.counted--
+		w.counted.Release(c.Queue)
 	}
 }
 
@@ -165,6 +169,7 @@ func (w *workers) take(now time.Time) (live []control.Worker, gone []string) {
 		c.Holding = len(c.held)
 		if c.open == 0 && c.Holding == 0 && now.Sub(c.heard) > silentAfter {
 			delete(w.callers, id)
+			w.places.Release(c.Queue)
 			gone, w.full = append(gone, id), false
 			continue
 		}

@@ -53,7 +53,9 @@ func TestListedWorkersOverHTTPAreBounded(t *testing.T) {
 		s.must(200, "POST", mail+"/checkout", fmt.Sprintf(`{"worker":"w%d"}`, i))
 	}
 	s.must(200, "POST", mail+"/checkout", `{}`)
-	if list := s.listed(time.Now()); len(list) != 1000 {
-		t.Errorf("%d workers are listed, want 1000", len(list))
+	// Those of one queue hide none of another one.
+	s.must(200, "POST", "/v1/db/shop/queues/other/checkout", `{"worker":"w"}`)
+	if list := s.listed(time.Now()); len(list) != 1001 {
+		t.Errorf("%d workers are listed, want 1000 and that of the other queue", len(list))
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/visible"
 	"github.com/dbq-go/dbq/workflow"
 	"github.com/google/uuid"
 )
@@ -63,29 +64,15 @@ func (a *API) workflow(ctx context.Context, in OneWorkflow) (workflow.Info, erro
 	if err != nil {
 		return workflow.Info{}, badRequest.problem(Field{"path.id", "it is not a UUID"})
 	}
-	info, err := workflow.Get(ctx, d.client, id, in.Limit+1)
+	info, err := visible.ReadWorkflow(ctx, d.client, id, in.Limit)
 	if err != nil {
 		return info, err
 	}
-	if len(info.Steps) > in.Limit {
-		if len(p.Queues) > 0 { // steps that are left out may be in other queues
-			return info, badRequest.problem(Field{"query.limit", "it is below the number of the workflow's steps"})
-		}
-		last := info.Steps[in.Limit].Task // other steps need it only if they come later
-		info.Steps, info.Cut = info.Steps[:in.Limit], true
-		info.Needs = slices.DeleteFunc(info.Needs, func(n workflow.Need) bool { return n.Child == last })
+	err = d.seenBy(p).Workflow(info, in.Limit)
+	if errors.Is(err, visible.ErrPart) {
+		err = badRequest.problem(Field{"query.limit", "it is below the number of the workflow's steps"})
 	}
-	return info, mayAll(p, auth.Read, in.Database, info)
-}
-
-// mayAll returns dbq.ErrNotFound if the caller may not apply an action to a step of a workflow.
-func mayAll(p auth.Principal, action auth.Action, database string, w workflow.Info) error {
-	for _, s := range w.Steps {
-		if !p.May(action, database, s.Queue) {
-			return dbq.ErrNotFound
-		}
-	}
-	return nil
+	return info, err
 }
 
 func (a *API) readWorkflow(ctx context.Context, in *OneWorkflow) (*gotWorkflow, error) {
@@ -144,7 +131,7 @@ type NewStep struct {
 	TaskContent
 	Name      string     `json:"name"`
 	Queue     string     `json:"queue"`
-	Needs     []string   `json:"needs,omitempty" nullable:"false"`
+	Needs     []string   `json:"needs,omitempty" nullable:"false" maxItems:"10000"`
 	OnFailure string     `json:"on_failure,omitempty" enum:"cancel,wait,ignore"`
 	Reference string     `json:"reference,omitempty"`
 	RunAt     *time.Time `json:"run_at,omitempty"`
@@ -247,8 +234,8 @@ func (d *database) enqueuedBefore(ctx context.Context, p auth.Principal, steps [
 	}) {
 		return nil, duplicate
 	}
-	info, err := workflow.Get(ctx, d.client, id, maxSteps)
-	if err != nil || mayAll(p, auth.Read, d.name, info) != nil {
+	info, err := visible.ReadWorkflow(ctx, d.client, id, maxSteps)
+	if err != nil || d.seenBy(p).Workflow(info, maxSteps) != nil {
 		return nil, duplicate
 	}
 	out := enqueuedWorkflow{Status: http.StatusOK}
@@ -292,13 +279,13 @@ func (a *API) changeWorkflow(ctx context.Context, in *changeWorkflow) (*changedW
 	}
 	limit := 1 // enough to know that it exists
 	if len(p.Queues) > 0 {
-		limit = maxSteps + 1
+		limit = maxSteps
 	}
-	info, err := workflow.Get(ctx, d.client, id, limit)
+	info, err := visible.ReadWorkflow(ctx, d.client, id, limit)
 	if err == nil {
-		err = mayAll(p, auth.Operate, in.Database, info)
+		err = d.seenBy(p).Workflow(info, limit)
 	}
-	if err == nil && len(info.Steps) > maxSteps { // the others may be in other queues
+	if errors.Is(err, visible.ErrPart) {
 		err = forbidden.problem()
 	}
 	if err != nil {

@@ -15,16 +15,21 @@ var refused = []netip.Prefix{
 	netip.MustParsePrefix("168.63.129.16/32"), // Azure's platform
 	netip.MustParsePrefix("192.0.0.0/24"),     // protocol assignments, and Oracle Cloud's metadata
 	netip.MustParsePrefix("192.0.2.0/24"),
+	netip.MustParsePrefix("192.88.99.0/24"), // relays of 6to4
 	netip.MustParsePrefix("198.18.0.0/15"),
 	netip.MustParsePrefix("198.51.100.0/24"),
 	netip.MustParsePrefix("203.0.113.0/24"),
 	netip.MustParsePrefix("240.0.0.0/4"),
-	netip.MustParsePrefix("::/96"),        // an address of IPv4 in one of IPv6, as are the next three
+	netip.MustParsePrefix("::/96"), // an address of IPv4 in one of IPv6, as are the next four
+	netip.MustParsePrefix("::ffff:0:0:0/96"),
 	netip.MustParsePrefix("64:ff9b::/96"), // NAT64
 	netip.MustParsePrefix("64:ff9b:1::/48"),
 	netip.MustParsePrefix("2002::/16"), // 6to4
 	netip.MustParsePrefix("2001::/23"), // Teredo and other assignments of protocols
+	netip.MustParsePrefix("100::/64"),  // discarded
 	netip.MustParsePrefix("2001:db8::/32"),
+	netip.MustParsePrefix("3fff::/20"), // documentation, as the one before
+	netip.MustParsePrefix("5f00::/16"), // segment routing
 	netip.MustParsePrefix("fec0::/10"), // site-local
 }
 

@@ -16,6 +16,7 @@ func TestOnlyPublicAddressesAreDialed(t *testing.T) {
 		"100.100.100.200", "100.64.0.1", "168.63.129.16", "192.0.0.192", "198.18.0.1",
 		"224.0.0.1", "255.255.255.255", "240.0.0.1", "ff02::1",
 		"64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "2002:7f00:1::", "2001::1", "::127.0.0.1", "fec0::1", "2001:db8::1",
+		"::ffff:0:a00:1", "::ffff:0:7f00:1", "3fff::1", "3fff:fff::1", "5f00::1", "100::1", "192.88.99.1",
 	} {
 		if err := none("tcp4", netip.AddrPortFrom(netip.MustParseAddr(address), 443).String(), nil); err == nil {
 			t.Errorf("%s is dialed", address)

@@ -132,7 +132,8 @@ func readMessage(h http.Header, now time.Time, tolerance time.Duration) (m messa
 		}
 		*to = values[0]
 	}
-	if len(m.id) > dbq.MaxReference || strings.ContainsFunc(m.id, notGraphic) {
+	// What is signed is id.timestamp.body: with a dot in the id, parts of one could be taken for another one.
+	if len(m.id) > dbq.MaxReference || strings.ContainsFunc(m.id, notGraphic) || strings.Contains(m.id, ".") {
 		return m, errHeaders
 	}
 	seconds, err := strconv.ParseInt(m.timestamp, 10, 64)

@@ -64,6 +64,7 @@ func TestVerify(t *testing.T) {
 		return h
 	}
 	rotated := func(h http.Header) { sign(h, []Secret{third, own}, specID, at, []byte(specBody)) }
+	dotted := func(h http.Header) { sign(h, []Secret{own}, "msg.1", at, []byte(specBody)) }
 	none, twice := func(h http.Header) { h.Del(headerID) }, func(h http.Header) { h.Add(headerID, specID) }
 	more := func(h http.Header) { h.Add(headerSignature, "v1,") }
 	set := func(name, value string) func(http.Header) { return func(h http.Header) { h.Set(name, value) } }
@@ -84,7 +85,8 @@ func TestVerify(t *testing.T) {
 		"other body":         {headers(nil), at, specBody + " ", []Secret{own}, errSignature},
 		"other id":           {headers(set(headerID, "msg_2")), at, specBody, []Secret{own}, errSignature},
 		"other timestamp":    {headers(set(headerTimestamp, "1614265331")), at, specBody, []Secret{own}, errSignature},
-		"id takes the dot":   {headers(set(headerID, specID+".1614265330")), at, specBody, []Secret{own}, errSignature},
+		"id takes the dot":   {headers(set(headerID, specID+".1614265330")), at, specBody, []Secret{own}, errHeaders},
+		"a dot in an id":     {headers(dotted), at, specBody, []Secret{own}, errHeaders},
 		"no id":              {headers(none), at, specBody, []Secret{own}, errHeaders},
 		"two ids":            {headers(twice), at, specBody, []Secret{own}, errHeaders},
 		"two signatures":     {headers(more), at, specBody, []Secret{own}, errHeaders},

@@ -81,7 +81,7 @@ func (a *auditView) fill(v *visit) error {
 	if err != nil {
 		return err
 	}
-	a.Entries, a.Upto = found.Entries, found.Upto
+	a.Entries, a.Upto = v.sees().Audit(found.Entries), found.Upto
 	if found.More {
 		a.Next = v.path("audit", "queue", a.Queue, "action", a.Action, "by", a.By, "task", a.Task,
 			"since", a.Since, "until", a.Until, "at", found.Next.String())

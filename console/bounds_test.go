@@ -1,11 +1,18 @@
 package console_test
 
 import (
+	"bytes"
+	"context"
+	"fmt"
 	"html"
+	"log/slog"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/auth"
@@ -150,4 +157,53 @@ func TestFormsOfACallerAreLimited(t *testing.T) {
 		s.post(status, "/login", "token", "wrong")
 	}
 	s.get(200, "/login")
+}
+
+// TestOneUserLeavesRoomForOthers sends forms that do not arrive.
+func TestOneUserLeavesRoomForOthers(t *testing.T) {
+	t.Parallel()
+	proxy := auth.Proxy{
+		From: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, UserHeader: "X-User",
+		Rules: auth.Rules{{Role: auth.Admin}},
+	}
+	s := serveWith(t, console.Config{
+		Databases: map[string]*dbq.Client{"shop": dbqtest.New(t).Client}, Authenticator: proxy, MaxRequests: 4,
+	})
+	for _, form := range []string{"/db/shop/queue/pause", "/db/shop/enqueue"} {
+		for range 10 {
+			conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nX-User: bob\r\n", form)
+			fmt.Fprintf(conn, "Content-Type: %s\r\nContent-Length: 32000\r\n\r\n", formType)
+		}
+	}
+	time.Sleep(200 * time.Millisecond) // what comes too late holds less
+	s.do(200, "GET", "/db/shop/workers", "", "X-User", "bob")
+	s.do(200, "GET", "/db/shop/workers", "", "X-User", "ann")
+	s.do(303, "POST", "/db/shop/enqueue", "queue=mail&payload="+strings.Repeat("x", 100_000), "X-User", "ann",
+		"Content-Type", formType)
+}
+
+// TestHangUpIsNoError ends a request before it is answered.
+func TestHangUpIsNoError(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	c, err := console.New(console.Config{
+		Databases: map[string]*dbq.Client{"shop": dbqtest.New(t).Client}, Authenticator: ann,
+		Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, end := context.WithCancel(t.Context())
+	end()
+	for _, path := range []string{"/db/shop/", "/db/shop/tasks", "/db/shop/audit", "/db/shop/schedules"} {
+		c.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", path, nil).WithContext(gone))
+	}
+	if log.Len() > 0 {
+		t.Errorf("the log has %s", log.String())
+	}
 }

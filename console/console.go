@@ -50,7 +50,10 @@ type Config struct {
 	Redactions []redaction.Rule
 	// Timeout limits the time of each request, including its calls to a database. The default is 30 seconds.
 	Timeout time.Duration
-	// MaxRequests limits the requests that run at once. Others get a page with the status 503. The default is 100.
+	// MaxRequests limits the requests that run at once. Others get a page with the status 503. Each user may use as many
+	// as are free: one user gets half of them, two get a third each, and there is always room for another one. The same
+	// applies to the large forms that arrive, and, for each address, to the credentials that are checked. The default is
+	// 100.
 	MaxRequests int
 	// CallerRate limits the forms that each user may send per second, and the attempts to sign in from each address.
 	// CallerBurst is how many may come at once; its default is those of one second. The default is no limit.
@@ -74,7 +77,9 @@ type Console struct {
 	names     []string
 	pages     map[string]*template.Template
 	handler   http.Handler
-	running   chan struct{} // one element for each running request
+	running   *callers.Places // of users
+	arriving  *callers.Places // of large forms that have not arrived, of users
+	checking  *callers.Places // of requests whose credentials are checked, by address
 	callers   *callers.Limiter
 	sessions  sharedBy[sessionKey, auth.Principal]
 }
@@ -112,7 +117,8 @@ func New(cfg Config) (*Console, error) {
 	}
 	c := &Console{
 		cfg: cfg, databases: map[string]*database{}, pages: pages(cfg.Prefix),
-		running:  make(chan struct{}, cfg.MaxRequests),
+		running: callers.NewPlaces(cfg.MaxRequests), arriving: callers.NewPlaces(cfg.MaxRequests),
+		checking: callers.NewPlaces(cfg.MaxRequests),
 		sessions: sharedBy[sessionKey, auth.Principal]{keep: sessionFor, most: sessionFor},
 	}
 	var err error
@@ -191,7 +197,7 @@ func (c *Console) routes() http.Handler {
 	outer.HandleFunc("GET /login", c.loginPage)
 	outer.HandleFunc("POST /login", c.login)
 	outer.HandleFunc("POST /logout", c.logout)
-	outer.Handle("/", c.bounded(protected))
+	outer.Handle("/", protected)
 	return c.secured(http.StripPrefix(c.cfg.Prefix, outer))
 }
 
@@ -208,20 +214,6 @@ func (c *Console) secured(next http.Handler) http.Handler {
 		defer cancel()
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(c.cfg.Timeout)) // not every server has it
 		next.ServeHTTP(w, r.WithContext(ctx))
-	})
-}
-
-// bounded limits how many requests run at once.
-func (c *Console) bounded(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case c.running <- struct{}{}:
-			defer func() { <-c.running }()
-			next.ServeHTTP(w, r)
-		default:
-			w.Header().Set("Retry-After", "1")
-			(&visit{console: c, w: w, r: r}).showError(errBusy)
-		}
 	})
 }
 

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// The cookies.
+// The names of the cookies, without their prefix.
 const (
 	sessionCookie = "dbq_session" // the number of parts, and the first part of the bearer token of a signed-in user
 	flashCookie   = "dbq_message" // what the next page says, once
@@ -34,10 +34,26 @@ func sessionName(i int) string {
 	return fmt.Sprintf("%s_%d", sessionCookie, i+1)
 }
 
+// cookieName returns a name with the prefix for which browsers accept a cookie by HTTPS only, and with __Host- only
+// from this host: a site of the same domain, or a network without HTTPS, cannot set it.
+func (c *Console) cookieName(r *http.Request, name string) string {
+	switch {
+	case !c.isHTTPS(r):
+		return name
+	case c.cfg.Prefix == "": // __Host- is for the path /
+		return "__Host-" + name
+	}
+	return "__Secure-" + name
+}
+
+func (c *Console) cookie(r *http.Request, name string) (*http.Cookie, error) {
+	return r.Cookie(c.cookieName(r, name))
+}
+
 // sessionToken returns the token of the session's cookies, or "". The first one begins with their number: another
 // console of the host, below this one's path or above it, may have set more.
-func sessionToken(r *http.Request) (token string) {
-	first, err := r.Cookie(sessionCookie)
+func (c *Console) sessionToken(r *http.Request) (token string) {
+	first, err := c.cookie(r, sessionCookie)
 	if err != nil {
 		return ""
 	}
@@ -47,7 +63,7 @@ func sessionToken(r *http.Request) (token string) {
 		return ""
 	}
 	for i := 1; i < n; i++ {
-		cookie, err := r.Cookie(sessionName(i))
+		cookie, err := c.cookie(r, sessionName(i))
 		if err != nil {
 			return ""
 		}
@@ -66,7 +82,7 @@ func (c *Console) setSession(w http.ResponseWriter, r *http.Request, token strin
 	for i := range sessionParts {
 		part := token[:min(len(token), sessionPart)]
 		token = token[len(part):]
-		_, err := r.Cookie(sessionName(i))
+		_, err := c.cookie(r, sessionName(i))
 		switch {
 		case i < n && i == 0:
 			c.setCookie(w, r, sessionName(i), strconv.Itoa(n)+"."+part, 0)
@@ -83,8 +99,8 @@ func (c *Console) setSession(w http.ResponseWriter, r *http.Request, token strin
 // session, a negative one removes it.
 func (c *Console) setCookie(w http.ResponseWriter, r *http.Request, name, value string, age int) {
 	http.SetCookie(w, &http.Cookie{
-		Name: name, Value: value, Path: c.cfg.Prefix + "/", MaxAge: age, HttpOnly: true, Secure: c.isHTTPS(r),
-		SameSite: http.SameSiteStrictMode,
+		Name: c.cookieName(r, name), Value: value, Path: c.cfg.Prefix + "/", MaxAge: age, HttpOnly: true,
+		Secure: c.isHTTPS(r), SameSite: http.SameSiteStrictMode,
 	})
 }
 
@@ -108,7 +124,7 @@ func (v *visit) setFlash(message string) {
 
 // flash returns the message for this page, and removes it.
 func (v *visit) flash() string {
-	cookie, err := v.r.Cookie(flashCookie)
+	cookie, err := v.console.cookie(v.r, flashCookie)
 	if err != nil {
 		return ""
 	}

@@ -72,11 +72,8 @@ func (v *visit) poisoned(queue string) (tasks []dbq.Task, more bool, err error) 
 	})
 	tasks = found.Tasks
 	for i := range tasks {
-		v.db.redact.Task(&tasks[i])
+		v.sees().Task(&tasks[i])
 		line, _, _ := strings.Cut(strings.TrimSpace(string(tasks[i].Result)), "\n")
-		if !v.user.Payloads {
-			line = ""
-		}
 		tasks[i].Result = []byte(strings.ToValidUTF8(line[:min(len(line), maxError)], ""))
 	}
 	return tasks, found.More, err

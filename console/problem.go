@@ -9,6 +9,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/visible"
 )
 
 // problem is what the page of an error shows.
@@ -38,6 +39,8 @@ var problems = []struct {
 	{auth.ErrUnavailable, 503, "Your credentials cannot be checked", "Try again shortly. The server has logged why."},
 	{dbq.ErrNotFound, 404, "It does not exist",
 		"It may have been removed, or its retention may have passed. Its audit trail is kept."},
+	{visible.ErrPart, 403, "The workflow is too large for your role",
+		fmt.Sprintf("A page shows %d steps. Only a user of all queues sees a workflow with more.", stepsShown)},
 	{dbq.ErrWrongState, 409, "Its state no longer allows this", "Go back to see its present state."},
 	{dbq.ErrMayHaveHappened, 500, "The change may have happened",
 		"The connection to the database was lost. Look at the present state before you repeat the change."},
@@ -105,7 +108,10 @@ func label(field string) string {
 // showError answers with the page of an error.
 func (v *visit) showError(err error) {
 	p, log := v.problemOf(err)
-	if log {
+	if err == errBusy {
+		v.w.Header().Set("Retry-After", "1")
+	}
+	if log && v.r.Context().Err() != context.Canceled { // then the visitor has gone
 		v.console.cfg.Logger.Error("console: the page failed", "request", v.request, "path", v.r.URL.Path, "err", err)
 	}
 	v.show(p.Status, "error", p.Title, p)

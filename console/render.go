@@ -69,7 +69,7 @@ func (l layout) May(action, queue string) bool {
 func (v *visit) show(status int, page, title string, content any) {
 	l := layout{
 		Title: title, Prefix: v.console.cfg.Prefix, Flash: v.flash(), User: v.user, At: time.Now().UTC(), Page: content,
-		Session: sessionToken(v.r) != "", visit: v,
+		Session: v.console.sessionToken(v.r) != "", visit: v,
 	}
 	p := v.user
 	p.Queues = nil // a user may know the database of its queues

@@ -49,7 +49,7 @@ func (c *Console) schedulePage(v *visit) error {
 		return err
 	}
 	t := dbq.Task{Queue: s.Queue, Kind: s.Task.Kind, Payload: s.Task.Payload, Headers: s.Task.Headers}
-	v.db.redact.Task(&t)
+	v.sees().Task(&t)
 	s.Task.Payload, s.Task.Headers = t.Payload, t.Headers
 	v.show(http.StatusOK, "schedule", "Schedule "+s.Name, struct {
 		schedule.Info

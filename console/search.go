@@ -78,7 +78,7 @@ func (s selection) search(ctx context.Context, d *database, f admin.Filter,
 				return out, err
 			}
 			size += len(whole.Payload)
-			matches = err == nil && contains(hidden(d, whole).Payload, s.Text)
+			matches = err == nil && whole.Queue == t.Queue && contains(hidden(d, whole).Payload, s.Text)
 		}
 		if matches {
 			out.tasks = append(out.tasks, hidden(d, t))

@@ -37,7 +37,11 @@ func (c *Console) session(r *http.Request, token string) (auth.Principal, error)
 // longer valid, the request's own credentials.
 func (c *Console) signedIn() auth.Authenticator {
 	return authenticatorFunc(func(r *http.Request) (auth.Principal, error) {
-		if token := sessionToken(r); token != "" && r.Header.Get("Authorization") == "" {
+		if !c.checking.Take(addressOf(r)) {
+			return auth.Principal{}, errBusy
+		}
+		defer c.checking.Release(addressOf(r))
+		if token := c.sessionToken(r); token != "" && r.Header.Get("Authorization") == "" {
 			p, err := c.session(r, token)
 			if !errors.Is(err, auth.ErrUnauthenticated) {
 				return p, err
@@ -117,13 +121,13 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 		v.showError(err)
 		return
 	}
-	c.bounded(http.HandlerFunc(c.checkLogin)).ServeHTTP(w, r) // not while the form arrives
-}
-
-func (c *Console) checkLogin(w http.ResponseWriter, r *http.Request) {
-	v := &visit{console: c, w: w, r: r}
+	if !c.checking.Take(addressOf(r)) { // not while the form arrives
+		v.showError(errBusy)
+		return
+	}
+	defer c.checking.Release(addressOf(r))
 	token, to := v.form("token"), r.FormValue("to")
-	_, err := c.cfg.Authenticator.Authenticate(withToken(r, token))
+	_, err = c.cfg.Authenticator.Authenticate(withToken(r, token))
 	switch {
 	case errors.Is(err, auth.ErrUnauthenticated) || token == "" || strings.ContainsAny(token, "\r\n\";, \\"):
 		v.show(http.StatusUnauthorized, "login", "Sign in", loginForm{To: to, Refused: true})

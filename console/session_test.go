@@ -58,6 +58,8 @@ func TestCookieIsSecureBehindATrustedProxy(t *testing.T) {
 		answer.Body.Close()
 		if cookies := answer.Cookies(); len(cookies) != 1 || cookies[0].Secure != c.want {
 			t.Errorf("%+v: the cookies are %v", c, cookies)
+		} else if strings.HasPrefix(cookies[0].Name, "__Host-") != c.want {
+			t.Errorf("%+v: the cookie is %s", c, cookies[0].Name)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/visible"
 	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/workflow"
 	"github.com/google/uuid"
@@ -48,11 +49,11 @@ func (c *Console) taskPage(v *visit) error {
 	if err != nil {
 		return err
 	}
+	attempts = v.sees().Attempts(attempts)
 	if page.Cut = max(len(attempts)-attemptsShown, 0); page.Cut > 0 {
 		attempts = attempts[page.Cut:]
 	}
 	for _, a := range attempts {
-		a.Error = v.db.redact.Error(a.Queue, a.Error)
 		page.Attempts = append(page.Attempts, attemptRow{a, a.Ended.Sub(a.Taken)})
 	}
 	page.Line = timelineOf(t, page.Attempts)
@@ -65,16 +66,20 @@ func (c *Console) taskPage(v *visit) error {
 		switch { // a workflow with steps in other queues is not shown to a user of one
 		case err == nil:
 			page.Graph = graphOf(w, t.ID)
-		case !errors.Is(err, dbq.ErrNotFound):
+		case !errors.Is(err, dbq.ErrNotFound) && !errors.Is(err, visible.ErrPart):
 			return err
 		}
 	}
 	if v.may(auth.Administer, t.Queue) {
-		trail, err := v.db.admin.AuditPage(v.ctx(), admin.AuditFilter{Task: t.ID, Limit: 50})
+		f := admin.AuditFilter{Task: t.ID, Limit: 50}
+		if len(v.user.Queues) > 0 { // the entries of other queues would use the limit up
+			f.Queue = t.Queue
+		}
+		trail, err := v.db.admin.AuditPage(v.ctx(), f)
 		if err != nil {
 			return err
 		}
-		page.Trail = trail.Entries
+		page.Trail = v.sees().Audit(trail.Entries)
 	}
 	v.show(http.StatusOK, "task", "Task "+shorten(t.ID.String()), page)
 	return nil

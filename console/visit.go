@@ -17,6 +17,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/visible"
 	"github.com/google/uuid"
 )
 
@@ -84,16 +85,37 @@ func (v *visit) open(next pageFunc) error {
 			most = maxTaskForm
 		}
 	}
-	if err := readForm(v.w, v.r, most); err != nil {
+	if err := v.arrive(most); err != nil {
 		return err
 	}
+	if !v.console.running.Take(v.user.Name) {
+		return errBusy
+	}
+	defer v.console.running.Release(v.user.Name)
 	return next(v)
+}
+
+// arrive reads the form. One that may be large takes a place while it arrives: a user that sends many can fill only its
+// share of the memory.
+func (v *visit) arrive(most int64) error {
+	if most > maxForm && (v.r.ContentLength < 0 || v.r.ContentLength > maxForm) {
+		if !v.console.arriving.Take(v.user.Name) {
+			return errBusy
+		}
+		defer v.console.arriving.Release(v.user.Name)
+	}
+	return readForm(v.w, v.r, most)
 }
 
 func (v *visit) ctx() context.Context { return v.r.Context() }
 
 // may reports whether the user may apply an action to a queue of the database. An empty queue stands for all queues.
 func (v *visit) may(a auth.Action, queue string) bool { return v.user.May(a, v.db.name, queue) }
+
+// sees returns the user as it reads the database.
+func (v *visit) sees() visible.Caller {
+	return visible.Caller{Principal: v.user, Database: v.db.name, Redact: v.db.redact}
+}
 
 // need returns errForbidden if the user may not apply an action to a queue of the database.
 func (v *visit) need(a auth.Action, queue string) error {
@@ -190,7 +212,7 @@ func (v *visit) task(a auth.Action) (dbq.Task, error) {
 	case !v.may(a, t.Queue):
 		return dbq.Task{}, errForbidden
 	}
-	v.db.redact.Task(&t)
+	v.sees().Task(&t)
 	return t, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/visible"
 	"github.com/dbq-go/dbq/workflow"
 	"github.com/google/uuid"
 )
@@ -22,36 +23,17 @@ type stepRow struct {
 	Level int      // how many steps are before it in its longest chain, counted from 1
 }
 
-// workflow reads the workflow of the path if the user may apply an action to all of its queues.
-func (v *visit) workflow(a auth.Action) (workflow.Info, error) {
+// workflow reads the workflow of the path if the user may see all of it.
+func (v *visit) workflow() (workflow.Info, error) {
 	id, err := v.id()
 	if err != nil {
 		return workflow.Info{}, err
 	}
-	return v.steps(id, a)
-}
-
-// steps reads a workflow if the user may apply an action to all of its queues.
-func (v *visit) steps(id uuid.UUID, a auth.Action) (workflow.Info, error) {
-	w, err := workflow.Get(v.ctx(), v.db.client, id, stepsShown)
+	w, err := visible.ReadWorkflow(v.ctx(), v.db.client, id, stepsShown)
 	if err != nil {
 		return w, err
 	}
-	return w, v.needAll(a, w)
-}
-
-// needAll returns dbq.ErrNotFound if the user may not see a step of a workflow, and errForbidden if it may not apply
-// an action to one.
-func (v *visit) needAll(a auth.Action, w workflow.Info) error {
-	for _, s := range w.Steps {
-		if !v.may(auth.Read, s.Queue) {
-			return dbq.ErrNotFound
-		}
-		if err := v.need(a, s.Queue); err != nil {
-			return err
-		}
-	}
-	return nil
+	return w, v.sees().Workflow(w, stepsShown)
 }
 
 // workflowFor is how long the pages of tasks show the other steps of a workflow as they were read.
@@ -61,7 +43,7 @@ const workflowFor = 10 * time.Second
 // it. It is read again if it has the task in another state than the task's page.
 func (v *visit) stepsAround(t dbq.Task, id uuid.UUID) (workflow.Info, error) {
 	read := func(ctx context.Context) (workflow.Info, error) {
-		w, err := workflow.Get(ctx, v.db.client, id, stepsShown)
+		w, err := visible.ReadWorkflow(ctx, v.db.client, id, stepsShown)
 		for i := range w.Steps {
 			w.Steps[i].Result = nil // a drawing has none, and many would take much memory
 		}
@@ -75,7 +57,7 @@ func (v *visit) stepsAround(t dbq.Task, id uuid.UUID) (workflow.Info, error) {
 	if err != nil {
 		return w, err
 	}
-	return w, v.needAll(auth.Read, w)
+	return w, v.sees().Workflow(w, stepsShown)
 }
 
 // shows reports whether a workflow has a step in the state of its task, or does not list it because it is too large.
@@ -89,7 +71,7 @@ func shows(w workflow.Info, t dbq.Task) bool {
 }
 
 func (c *Console) workflowPage(v *visit) error {
-	w, err := v.workflow(auth.Read)
+	w, err := v.workflow()
 	if err != nil {
 		return err
 	}

@@ -72,7 +72,7 @@ func New(databases []string, rules []Rule) (map[string]Redactor, error) {
 	for i, r := range rules {
 		parsed, err := r.parse()
 		if err == nil && r.Database != "" && !slices.Contains(databases, r.Database) {
-			err = fmt.Errorf("there is no database %q", r.Database)
+			err = errors.New("its database is not one of those that are served")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("redaction %d: %w", i+1, err)

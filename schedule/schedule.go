@@ -50,7 +50,7 @@ type Schedule struct {
 	Cron string
 	// Zone is the IANA name of Cron's time zone, such as Europe/Berlin; "" is UTC.
 	Zone string
-	// Every is an interval of at least MinEvery, counted from when the schedule was put.
+	// Every is an interval of at least MinEvery, counted from when the schedule was put. It ends 100 years later.
 	Every time.Duration
 	// At is a single time.
 	At time.Time

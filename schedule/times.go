@@ -6,6 +6,7 @@ import (
 	"time"
 	_ "time/tzdata" // for machines without a database of zones
 
+	"github.com/dbq-go/dbq/internal/errs"
 	"github.com/dbq-go/dbq/internal/limits"
 )
 
@@ -26,6 +27,9 @@ type every struct {
 func (e every) next(t time.Time) time.Time {
 	if t.Before(e.start) {
 		return e.start.Add(e.period)
+	}
+	if t.Sub(e.start) > limits.MaxDelay { // with a period of up to MaxDelay more, the sum is still a Duration
+		return time.Time{}
 	}
 	return e.start.Add((t.Sub(e.start)/e.period + 1) * e.period)
 }
@@ -73,20 +77,23 @@ func (d *Schedule) clock(start time.Time) (clock, error) {
 	return c, nil
 }
 
+// MaxTimes is the largest number of times of one Preview.
+const MaxTimes = 10_000
+
 // Preview returns the next n times at which a schedule fires after from, before jitter, or fewer if it ends. Every
-// counts from from. Preview returns ErrDefinition for an invalid schedule.
+// counts from from. Preview returns ErrDefinition for an invalid schedule, and dbq.ErrOption unless n is 0 to MaxTimes.
 func Preview(d Schedule, from time.Time, n int) ([]time.Time, error) {
 	c, err := d.clock(from)
 	if err != nil {
 		return nil, err
 	}
-	return following(c, from, n), nil
+	return following(c, from, n)
 }
 
 // Times returns the next n times at which a stored schedule fires, before jitter, or fewer if it ends. If it is paused,
-// these are its times after a Resume at now.
+// these are its times after a Resume at now. Times returns dbq.ErrOption unless n is 0 to MaxTimes.
 func (i Info) Times(now time.Time, n int) ([]time.Time, error) {
-	if !i.Next.IsZero() { // the next time may be due already
+	if !i.Next.IsZero() && n > 0 { // the next time may be due already
 		later, err := Preview(i.Schedule, i.Next, n-1)
 		return append([]time.Time{i.Next}, later...), err
 	}
@@ -94,15 +101,18 @@ func (i Info) Times(now time.Time, n int) ([]time.Time, error) {
 	if err != nil {
 		return nil, err
 	}
-	return following(c, now, n), nil
+	return following(c, now, n)
 }
 
 // following returns the first n times after t, or fewer.
-func following(c clock, t time.Time, n int) (out []time.Time) {
+func following(c clock, t time.Time, n int) (out []time.Time, err error) {
+	if err := limits.Range("the number of times", n, 0, MaxTimes, errs.ErrOption); err != nil {
+		return nil, err
+	}
 	for at := c.next(t); len(out) < n && !at.IsZero(); at = c.next(at) {
 		out = append(out, at)
 	}
-	return out
+	return out, nil
 }
 
 // missed is the age from which a time counts as missed.

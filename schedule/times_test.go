@@ -1,9 +1,11 @@
 package schedule_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
+	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/dbqtest"
 	"github.com/dbq-go/dbq/schedule"
 )
@@ -75,5 +77,32 @@ func TestTimesOfAStoredSchedule(t *testing.T) {
 	}
 	if got := times("at", 3); len(got) != 0 {
 		t.Errorf("at, which has passed: %v", got)
+	}
+}
+
+// A preview never goes back in time, whatever its length, and its number of times is bounded.
+func TestPreviewIsBounded(t *testing.T) {
+	t.Parallel()
+	from := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for _, d := range []schedule.Schedule{
+		{Every: time.Second}, {Every: 99 * 365 * 24 * time.Hour}, {Every: 30 * 365 * 24 * time.Hour},
+		{Cron: "0 0 29 2 *"}, {Cron: "* * * * *"}, {At: time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)},
+	} {
+		times, err := schedule.Preview(d, from, 1000)
+		if err != nil || len(times) == 0 {
+			t.Errorf("%+v: %v, %v", d, times, err)
+		}
+		last := from
+		for _, at := range times {
+			if _, err := at.MarshalJSON(); err != nil || !at.After(last) {
+				t.Fatalf("%+v: %v follows %v: %v", d, at, last, err)
+			}
+			last = at
+		}
+		for _, n := range []int{-1, schedule.MaxTimes + 1, 2_000_000_000} {
+			if _, err := schedule.Preview(d, from, n); !errors.Is(err, dbq.ErrOption) {
+				t.Errorf("%d times: %v, want ErrOption", n, err)
+			}
+		}
 	}
 }

@@ -161,7 +161,7 @@ func (v *Verifier) Authenticate(r *http.Request) (auth.Principal, error) {
 	}
 	var c claims
 	var all map[string]any
-	if err != nil || verified.Claims(&c) != nil || verified.Claims(&all) != nil {
+	if err != nil || verified.Claims(&c) != nil || verified.Claims(&all) != nil || misspelled(all) {
 		return auth.Principal{}, auth.Refused()
 	}
 	user, _ := all[v.cfg.UserClaim].(string)
@@ -172,6 +172,24 @@ func (v *Verifier) Authenticate(r *http.Request) (auth.Principal, error) {
 		return auth.Principal{}, auth.Refused()
 	}
 	return v.cfg.Rules.Principal(user, texts(claim(all, v.cfg.GroupsClaim)))
+}
+
+// checkedClaims are the claims that are checked, here or by go-oidc.
+var checkedClaims = []string{
+	"iss", "sub", "aud", "exp", "nbf", "iat", "events", "at_hash", "nonce", "_claim_names", "_claim_sources",
+}
+
+// misspelled reports whether a claim that is checked is written in another case. encoding/json, by which go-oidc reads
+// them, would take it for the claim, although it is another one.
+func misspelled(all map[string]any) bool {
+	for name := range all {
+		for _, checked := range checkedClaims {
+			if name != checked && strings.EqualFold(name, checked) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // issuerOf returns the claim iss of a JWT before it is verified, or "".

@@ -40,6 +40,7 @@ var layers = []string{
 	"auth",
 	"auth/oidc",
 	"redaction",
+	"internal/visible",
 	"api console internal/sample",
 	"dbqtest telemetry/prom telemetry/tracing conformance/internal/...",
 	"conformance/cases",

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 export class Problem extends Error {
   constructor (status, body, retryAfter) {
     const fields = (body.errors ?? []).map(e => `; ${e.location}: ${e.message}`)
-    super(`${body.title ?? 'the request failed'} (${status})${fields.join('')}`)
+    super(`${body.title ?? 'the request failed'} (${status})${body.detail ? `: ${body.detail}` : ''}${fields.join('')}`)
     const transient = status >= 500 || [408, 429].includes(status) || body.type === 'urn:dbq:problem:locked'
     Object.assign(this, { type: body.type, transient, retryAfter: Number(retryAfter) || 0 })
   }
@@ -55,10 +55,12 @@ export class Client {
     }
   }
 
-  // enqueue adds all of the tasks or none, and returns their ids. A task is an object of the API's fields.
+  // enqueue adds all of the tasks or none. A task is an object of the API's fields. It returns an object for each: its
+  // id and, if it existed before, duplicate: true. While the server is away, it is repeated for `patience` seconds.
   async enqueue (tasks, patience = 30) {
-    tasks = tasks.map(t => ({ reference: crypto.randomUUID(), ...t })) // a reference makes the request repeatable
-    return (await this.repeat('tasks/batch', { tasks }, { patience })).tasks.map(t => t.id)
+    const named = tasks.map(t => ({ reference: crypto.randomUUID(), ...t })) // a reference makes it repeatable
+    const out = (await this.repeat('tasks/batch', { tasks: named }, { patience })).tasks
+    return tasks.map((t, i) => t.reference ?? t.id ?? t.unique ? out[i] : { id: out[i].id })
   }
 }
 

@@ -5,8 +5,9 @@ import base64, http.client, json, logging, os, pathlib, queue, random, signal, t
 class Problem(Exception):
     """An error response. `type` is that of docs/http.md. A transient one may go if the request is repeated."""
     def __init__(self, status, body, retry_after):
-        fields = [f"; {e['location']}: {e['message']}" for e in body.get("errors", [])]
-        super().__init__(f"{body.get('title', 'the request failed')} ({status})" + "".join(fields))
+        fields = "".join(f"; {e['location']}: {e['message']}" for e in body.get("errors", []))
+        detail = f": {body['detail']}" if body.get("detail") else ""
+        super().__init__(f"{body.get('title', 'the request failed')} ({status}){detail}{fields}")
         self.type, self.retry_after = body.get("type"), int(retry_after) if retry_after.isdigit() else 0
         self.transient = status >= 500 or status in (408, 429) or self.type == "urn:dbq:problem:locked"
 
@@ -55,9 +56,11 @@ class Client(threading.local):  # __init__ runs in each thread, so each has a co
                 stop.wait(max(pause := min(pause * 2, 10), getattr(e, "retry_after", 0)) * random.uniform(1, 1.5))
 
     def enqueue(self, *tasks, patience=30):
-        """Adds all of the tasks or none, and returns their ids. A task is a dict of the API's fields."""
-        tasks = [{"reference": os.urandom(16).hex(), **t} for t in tasks]  # a reference makes the request repeatable
-        return [t["id"] for t in self.repeat("tasks/batch", {"tasks": tasks}, threading.Event(), patience)["tasks"]]
+        """Adds all of the tasks or none. A task is a dict of the API's fields. Returns a dict for each: its id and, if
+        it existed before, duplicate: True. While the server is away, the call is repeated for `patience` seconds."""
+        named = [{"reference": os.urandom(16).hex(), **t} for t in tasks]  # a reference makes the request repeatable
+        out = self.repeat("tasks/batch", {"tasks": named}, threading.Event(), patience)["tasks"]
+        return [e if {"reference", "id", "unique"} & t.keys() else {"id": e["id"]} for t, e in zip(tasks, out)]
 
 
 class Worker:

@@ -223,7 +223,7 @@ func (b *bridgeRun) secrets() (out []bridge.Secret, err error) {
 		texts = nil
 	}
 	for _, file := range b.secretFiles {
-		text, err := b.readFile(file)
+		text, err := b.readSecret(file)
 		if err != nil {
 			return nil, usagef("cannot read --secret-file: %w", err)
 		}

@@ -77,6 +77,61 @@ func TestClientsFailTasksWhoseOutcomeCannotBeStored(t *testing.T) {
 	})
 }
 
+// enqueues are programs that enqueue a task twice, and then one that is refused, with patience and without a server.
+var enqueues = map[string]string{"python": `import os, time
+from dbq_worker import Client, Problem
+
+def event(*words):
+    print(*words, file=open(os.environ["EVENTS"], "a"))
+
+client = Client("mail", os.environ["URL"])
+for task in [{"reference": "a"}, {"reference": "a"}, {"payload": "x"}]:
+    event("added", client.enqueue(task)[0].get("duplicate", False))
+try:
+    client.enqueue({"priority": 99})
+except Problem as e:
+    event("refused", e)
+begin = time.monotonic()
+try:
+    Client("mail", "http://127.0.0.1:1").enqueue({}, patience=0)
+except OSError:
+    event("away", time.monotonic() - begin < 10)
+`, "node": `import { appendFileSync } from 'node:fs'
+const { Client } = await import(process.env.NODE_CLIENT)
+const event = (...words) => appendFileSync(process.env.EVENTS, words.join(' ') + '\n')
+const client = new Client('mail', { url: process.env.URL })
+for (const task of [{ reference: 'a' }, { reference: 'a' }, { payload: 'x' }]) {
+  event('added', (await client.enqueue([task]))[0].duplicate ?? false)
+}
+await client.enqueue([{ priority: 99 }]).catch(e => event('refused', e.message))
+const begin = performance.now()
+await new Client('mail', { url: 'http://127.0.0.1:1' }).enqueue([{}], 0)
+  .catch(() => event('away', performance.now() - begin < 10_000))
+`}
+
+// TestClientsReportDuplicatesAndDetails is for the languages whose client has errors of its own.
+func TestClientsReportDuplicatesAndDetails(t *testing.T) {
+	t.Parallel()
+	eachLanguage(t, func(t *testing.T, l language) {
+		if l.source = enqueues[l.name]; l.source == "" {
+			return
+		}
+		u := newUser(t)
+		if o := u.client(l, u.serve().url).wait(); o.code != 0 {
+			t.Fatalf("it ended with %d: %s", o.code, o.err)
+		}
+		if got := strings.ToLower(strings.Join(u.events("added"), " ")); got != "false true false" {
+			t.Errorf("duplicates: %s", got)
+		}
+		if got := u.events("refused"); len(got) != 1 || !strings.Contains(got[0], "A priority is 0 (first) to 9.") {
+			t.Errorf("refused: %q", got)
+		}
+		if got := strings.ToLower(strings.Join(u.events("away"), " ")); got != "true" {
+			t.Errorf("without a server: %s", got)
+		}
+	})
+}
+
 // TestNodeWorkerKeepsNothingOfEndedTasks counts the promises in memory while a busy worker ends tasks.
 func TestNodeWorkerKeepsNothingOfEndedTasks(t *testing.T) {
 	t.Parallel()

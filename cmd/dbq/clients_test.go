@@ -56,7 +56,7 @@ def handle(task):
     return {"progress": task.progress}
 
 for text in sys.argv[1:]:
-    event("enqueued", *client.enqueue({"payload": text}, {"payload": text}, patience=60))
+    event("enqueued", *[t["id"] for t in client.enqueue({"payload": text}, {"payload": text}, patience=60)])
 if not sys.argv[1:]:
     Worker(client, handle, lease_seconds=lease, wait_seconds=1).run()
 `},
@@ -86,7 +86,7 @@ const handle = async task => {
   return { progress: task.progress }
 }
 for (const payload of process.argv.slice(2)) {
-  event('enqueued', ...await client.enqueue([{ payload }, { payload }], 60))
+  event('enqueued', ...(await client.enqueue([{ payload }, { payload }], 60)).map(t => t.id))
 }
 if (process.argv.length === 2) await new Worker(client, handle, { leaseSeconds: lease, waitSeconds: 1 }).run()
 `},

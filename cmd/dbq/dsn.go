@@ -45,13 +45,13 @@ func (a *app) readDSNFile() error {
 	case a.dsn != "":
 		return usagef("--dsn and --dsn-file exclude each other: give only one of them")
 	}
-	text, err := a.readFile(a.dsnFile)
+	text, err := a.readSecret(a.dsnFile)
 	if err != nil {
 		return usagef("cannot read --dsn-file: %w", err)
 	}
 	dsn := strings.TrimSpace(string(text))
 	if dsn == "" || strings.ContainsAny(dsn, "\r\n\x00") {
-		return usagef("--dsn-file: %q must contain one DSN on one line", a.dsnFile)
+		return usagef("--dsn-file: the file must contain one DSN on one line")
 	}
 	a.dsn = dsn
 	return nil
@@ -85,14 +85,15 @@ func (a *app) target() (target, error) {
 	case schemeStart.MatchString(text):
 		return newTarget(text)
 	}
-	return target{}, usagef("the DSN is neither a URL nor a file: write postgres://user@host/database, or sqlite:FILE")
+	return target{}, usagef("%w",
+		hint("the DSN is neither a URL nor a file: write postgres://user@host/database, or sqlite:FILE"))
 }
 
 func newTarget(dsn string) (target, error) {
 	driver, err := dialect.Lookup(dsn)
 	if err != nil {
-		return target{}, usagef("the DSN begins with no scheme that this dbq was built for, such as postgres://; it has: %s",
-			strings.Join(dialect.Schemes(), ", "))
+		return target{}, usagef("%w", hint("the DSN begins with no scheme that this dbq was built for, such as "+
+			"postgres://; it has: "+strings.Join(dialect.Schemes(), ", ")))
 	}
 	t := target{dsn: dsn, file: sqliteFile(dsn), note: driver.Note}
 	if directory := filepath.Dir(t.file); t.file != "" {

@@ -69,6 +69,14 @@ type exitError struct {
 func (e *exitError) Error() string { return e.err.Error() }
 func (e *exitError) Unwrap() error { return e.err }
 
+// hint is an error about a DSN whose text has nothing of it, so that nothing of it is hidden.
+type hint string
+
+func (h hint) Error() string { return string(h) }
+
+// ShowsNoDSN marks it for package redact.
+func (h hint) ShowsNoDSN() {}
+
 // usagef returns an error about the command line or its input.
 func usagef(format string, args ...any) error {
 	return &exitError{exitUsage, fmt.Errorf(format, args...)}
@@ -137,7 +145,8 @@ func (a *app) complain(cmd *cobra.Command, err error, code int) {
 	} else if cure := cureOf(err); cure != "" {
 		text += " (" + cure + ")"
 	}
-	if given := a.givenDSN(); !isFile(given) {
+	var plain interface{ ShowsNoDSN() }
+	if given := a.givenDSN(); !isFile(given) && !errors.As(err, &plain) { // the hint may have words of the DSN
 		text = redact.Scrub(errors.New(text), given).Error()
 	}
 	if !a.began && code == exitUsage {

@@ -26,7 +26,11 @@ func noArgs(hint string) cobra.PositionalArgs {
 		if hint != "" {
 			hint = ": " + hint
 		}
-		return usagef("`%[2]s` takes only flags, not the argument %[1]q%[3]s", args[0], cmd.CommandPath(), hint)
+		argument := "an argument"
+		if isFile(args[0]) { // no DSN
+			argument = fmt.Sprintf("the argument %q", args[0])
+		}
+		return usagef("`%s` takes only flags, not %s%s", cmd.CommandPath(), argument, hint)
 	}
 }
 

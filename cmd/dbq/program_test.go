@@ -126,7 +126,7 @@ func TestDSNFile(t *testing.T) {
 	u.run("--dsn-file", "dsn", "enqueue", "-q", "q").id()
 	u.run("stats", "--dsn-file", "dsn").has("q")
 	u.run("--dsn-file", "dsn", "--dsn", "x.db", "stats").fails(exitUsage, "exclude each other")
-	u.run("--dsn-file", "nope", "stats").fails(exitUsage, "nope")
+	u.run("--dsn-file", "nope", "stats").fails(exitUsage, "cannot read --dsn-file")
 	u.write("empty", "\n")
 	u.run("--dsn-file", "empty", "stats").fails(exitUsage, "one DSN")
 	u.write("two", "sqlite:a.db\nsqlite:b.db\n")

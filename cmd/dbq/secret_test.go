@@ -134,6 +134,20 @@ func TestHostileDSNsShowNoPassword(t *testing.T) {
 	}
 }
 
+// A hint is shown whole, although the DSN may have its words.
+func TestHintOfAWrongDSNIsWhole(t *testing.T) {
+	t.Parallel()
+	for dsn, want := range map[string]string{
+		"user=postgres host=host password=user dbname=database": "write postgres://user@host/database, or sqlite:FILE",
+		"postgres user@host:5432/database":                      "write postgres://user@host/database, or sqlite:FILE",
+		"nosuch://postgres:begins@mysql/scheme":                 "such as postgres://; it has: ",
+	} {
+		if _, printed := typed(t, "--dsn", dsn, "stats"); !strings.Contains(printed, want) {
+			t.Errorf("%s: %s", dsn, printed)
+		}
+	}
+}
+
 // So it is when the database is there.
 func TestNoCommandShowsThePassword(t *testing.T) {
 	t.Parallel()

@@ -3,11 +3,13 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	urlpath "path"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"github.com/dbq-go/dbq/api"
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/console"
+	"github.com/dbq-go/dbq/internal/problem"
 	"github.com/dbq-go/dbq/schedule"
 	"github.com/dbq-go/dbq/telemetry/prom"
 	"github.com/prometheus/client_golang/prometheus"
@@ -28,8 +31,6 @@ const (
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 2 * time.Minute
 	maxHeader     = 64 << 10
-	readyTimeout  = 2 * time.Second // of one database
-	readyFor      = time.Second     // how long an answer of /readyz is reused
 )
 
 func newServe(a *app) *cobra.Command {
@@ -66,8 +67,7 @@ type server struct {
 
 	stopping atomic.Bool
 	readyMu  sync.Mutex
-	ready    bool
-	readyAt  time.Time
+	ready    map[string]*readiness // by database
 }
 
 // run serves until ctx ends, and then lets running requests finish.
@@ -145,14 +145,21 @@ func (s *server) serve(
 ) error {
 	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	s.mux.HandleFunc("GET /readyz", s.readyz)
+	s.mux.HandleFunc("GET /readyz/{database}", s.readyz)
 	s.mux.Handle("GET /metrics", handler.Protect(auth.Read, promhttp.HandlerFor(s.metrics, promhttp.HandlerOpts{})))
 	s.mux.Handle("/v1/", handler)
-	s.mux.Handle("/", pages)
+	for _, path := range []string{"/{$}", "/db/", "/login", "/logout", "/static/"} {
+		s.mux.Handle(path, pages)
+	}
+	// A sender of webhooks would follow a redirection to the console's login, and take the page for a success.
+	for _, path := range []string{"/", "/v1", "/db", "/static"} { // the mux would add a slash to the others
+		s.mux.HandleFunc(path, notFound)
+	}
 	bodyTimeout := cmp.Or(time.Duration(cfg.Limits.BodyTimeout), api.DefaultBodyTimeout)
 	longest := cmp.Or(time.Duration(cfg.Limits.Wait), api.DefaultMaxWait) +
 		cmp.Or(time.Duration(cfg.Limits.Timeout), api.DefaultTimeout) + bodyTimeout
 	h := &http.Server{
-		Handler: timed(bodyTimeout, s.mux), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
+		Handler: timed(bodyTimeout, plain(s.mux)), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: maxHeader, WriteTimeout: longest + headerTimeout,
 		ErrorLog: slog.NewLogLogger(s.logger.Handler(), slog.LevelWarn),
 	}
@@ -230,36 +237,29 @@ func (s *server) close() {
 	}
 }
 
-// readyz answers whether every database can be reached. Its log says which one cannot.
-func (s *server) readyz(w http.ResponseWriter, r *http.Request) {
-	if s.stopping.Load() || !s.isReady(r.Context()) {
-		http.Error(w, "not ready", http.StatusServiceUnavailable)
-		return
-	}
-	fmt.Fprintln(w, "ready")
+// notFound answers for a path that does not exist with a problem, as the API does.
+func notFound(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", problem.MediaType)
+	w.WriteHeader(problem.NoRoute.Status)
+	_ = json.NewEncoder(w).Encode(map[string]any{ // the caller may be gone
+		"type": problem.Prefix + problem.NoRoute.Name, "title": problem.NoRoute.Title, "status": problem.NoRoute.Status,
+		"detail": problem.NoRoute.Detail,
+	})
 }
 
-func (s *server) isReady(ctx context.Context) bool {
-	s.readyMu.Lock()
-	defer s.readyMu.Unlock()
-	if time.Since(s.readyAt) < readyFor {
-		return s.ready
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTimeout)
-	defer cancel()
-	var failed atomic.Bool
-	var all sync.WaitGroup
-	for name, c := range s.clients {
-		all.Go(func() {
-			if _, err := c.Now(ctx); err != nil {
-				failed.Store(true)
-				s.logger.Error("serve: the database does not answer", "database", name, "err", err)
-			}
-		})
-	}
-	all.Wait()
-	s.ready, s.readyAt = !failed.Load(), time.Now()
-	return s.ready
+// plain answers paths that are not in their plain form, such as //v1 or /a/../v1, which a mux would redirect. Under
+// TLS, it lets browsers use no other connection.
+func plain(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.TLS != nil {
+			w.Header().Set("Strict-Transport-Security", "max-age=31536000")
+		}
+		if clean := urlpath.Clean(r.URL.Path); clean != r.URL.Path && clean+"/" != r.URL.Path {
+			notFound(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // listenAddress returns an address to listen on, and whether only this machine can reach it.

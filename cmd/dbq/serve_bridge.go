@@ -77,7 +77,7 @@ var receiverPath = regexp.MustCompile(`^/hooks(?:/[A-Za-z0-9_-][A-Za-z0-9._-]*)+
 func (c secretsConfig) read(in surroundings) (out []bridge.Secret, err error) {
 	texts := strings.Fields(in.getenv(c.Variable))
 	for _, file := range c.Files {
-		text, err := in.readFile(file)
+		text, err := in.readSecret(file)
 		if err != nil {
 			return nil, fmt.Errorf("cannot read a secret: %w", err)
 		}
@@ -102,7 +102,7 @@ func (c urlConfig) endpoint(in surroundings) (e bridge.Endpoint, err error) {
 		return e, errors.New("it needs one of url and url_file")
 	}
 	if c.URLFile != "" {
-		text, err := in.readFile(c.URLFile)
+		text, err := in.readSecret(c.URLFile)
 		if err != nil {
 			return e, fmt.Errorf("cannot read url_file: %w", err)
 		}
@@ -117,7 +117,7 @@ func (s *server) queueOf(database, queue string) (*dbq.Queue, error) {
 	c := s.clients[database]
 	switch {
 	case c == nil:
-		return nil, fmt.Errorf("no database has the name %q", database)
+		return nil, errors.New("database is not the name of a database of the server") // it may be a DSN
 	case queue == "":
 		return nil, errors.New("queue is missing")
 	}

@@ -159,18 +159,18 @@ func TestServeRefusesInvalidBridges(t *testing.T) {
 	const back = `{database: s, queue: y, forward: {database: s, queue: q}}]`
 	for config, want := range map[string]string{
 		`bridges: [` + to + `}]`:                                 "it needs one of forward",
-		`bridges: [` + to + `forward: {database: x, queue: y}}]`: "no database has",
+		`bridges: [` + to + `forward: {database: x, queue: y}}]`: "not the name of a database",
 		`bridges: [` + to + `forward: {database: s, queue: q}}]`: "in a loop: s/q to s/q",
 		`bridges: [{database: s, queue: x, forward: {database: s, queue: q}}, ` + to +
 			`forward: {database: s, queue: y}}, ` + back: "loop: s/q to s/y to s/q",
 		`bridges: [` + to + `forward: {database: s}}]`:                                            "queue is missing",
 		`bridges: [` + to + `forward: {database: s, queue: y}, webhook: {url: x}}]`:               "it needs one of forward",
-		`bridges: [` + to + `forward: {database: s, queue: y}, planted_: 1}]`:                     "field planted_ not found",
+		`bridges: [` + to + `forward: {database: s, queue: y}, planted_: 1}]`:                     "there is no such field",
 		`bridges: [` + to + `webhook: {url: "http://planted/x", secret_files: [secret]}}]`:        "not https",
 		`bridges: [` + to + `webhook: {url: "https://a.example/planted"}}]`:                       "there is no secret",
 		`bridges: [` + to + `webhook: {url: "https://a.example", secret_files: [wrong]}}]`:        "a secret is not",
 		`bridges: [` + to + `webhook: {url: "https://a.example", url_file: x}}]`:                  "one of url and url_file",
-		`bridges: [` + to + `webhook: {url: "https://a.example", on_stat: {}}}]`:                  "field on_stat not found",
+		`bridges: [` + to + `webhook: {url: "https://a.example", on_stat: {}}}]`:                  "there is no such field",
 		`bridges: [` + to + `forward_url: {url: "https://u:planted@a", secret_files: [secret]}}]`: "has a user",
 		`receivers: [` + to + `path: /v1/x, secret_files: [secret]}]`:                             "path must be unique",
 		`receivers: [` + to + `path: /hooks/../x, secret_files: [secret]}]`:                       "path must be unique",

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"io"
+	"maps"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -119,12 +120,12 @@ func (s *server) addFlags(cmd *cobra.Command) {
 func (s *server) config() (serveConfig, error) {
 	cfg := serveConfig{Listen: s.flags.Listen, Drain: s.flags.Drain}
 	if s.configFile != "" {
-		text, err := s.readFile(s.configFile)
+		text, err := s.readSecret(s.configFile)
 		if err != nil {
 			return cfg, usagef("cannot read --config: %w", err)
 		}
 		if err := decodeConfig(text, &cfg); err != nil {
-			return cfg, usagef("--config %s: %w", s.configFile, err)
+			return cfg, usagef("--config: %w", err)
 		}
 	}
 	if s.changed("listen") {
@@ -152,14 +153,23 @@ func (s *server) config() (serveConfig, error) {
 	return cfg, s.addDatabases(&cfg)
 }
 
-// The parts of an error that contain a value of the file: in one of the YAML library for a value of the wrong type, and
-// in one for a value that a type refuses.
-var (
-	yamlValue   = regexp.MustCompile("(?s)`.*`")
-	quotedValue = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
-)
+// What an error of the YAML library has besides words of its own: names of fields, keys and anchors, and values. Any of
+// them may be a secret that was typed in the wrong place.
+var yamlErrors = []struct {
+	text *regexp.Regexp
+	as   string
+}{
+	{regexp.MustCompile(`(?s)^(line \d+: )?field .* not found in type .*$`), "${1}there is no such field"},
+	{regexp.MustCompile(`(?s)^(line \d+: )?mapping key .* already defined at (line \d+)$`), "${1}the key is that of $2"},
+	{regexp.MustCompile("(?s)^(line \\d+: )?cannot unmarshal (\\S+) .* into .*$"),
+		"${1}the value, a $2, is of the wrong kind"},
+	{regexp.MustCompile(`(?s)^(.*: )?(?:unknown )?anchor '.*$`), "an anchor is unknown or contains itself"},
+}
 
-// decodeConfig reads a configuration. Its errors contain no value of the file, which may be a DSN.
+// quotedValue matches a value in the error of a type that refuses it.
+var quotedValue = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+
+// decodeConfig reads a configuration. Its errors contain nothing of the file, which may have secrets anywhere.
 func decodeConfig(text []byte, cfg *serveConfig) error {
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	dec.KnownFields(true)
@@ -171,16 +181,31 @@ func decodeConfig(text []byte, cfg *serveConfig) error {
 		return nil
 	}
 	var wrong *yaml.TypeError
-	if errors.As(err, &wrong) { // one by one: a value may contain the quotes
+	message, ofLibrary := strings.CutPrefix(err.Error(), "yaml: ")
+	switch {
+	case errors.As(err, &wrong): // one by one: a value may contain anything
 		for i, text := range wrong.Errors {
-			wrong.Errors[i] = yamlValue.ReplaceAllLiteralString(text, "the value")
+			wrong.Errors[i] = plainYAML(text)
 		}
-	} else if !strings.HasPrefix(err.Error(), "yaml: ") {
-		return errors.New(quotedValue.ReplaceAllLiteralString(err.Error(), "the value"))
+		return errors.New(strings.Join(wrong.Errors, "; "))
+	case ofLibrary:
+		return errors.New(plainYAML(message))
 	}
-	message := strings.NewReplacer(" in type main.", " of ", " into main.", " into ").Replace(oneLine(err.Error()))
-	return errors.New(strings.TrimPrefix(message, "yaml: "))
+	return errors.New(quotedValue.ReplaceAllLiteralString(err.Error(), "the value"))
 }
+
+// plainYAML returns an error of the YAML library without what was typed.
+func plainYAML(message string) string {
+	for _, t := range yamlErrors {
+		if t.text.MatchString(message) {
+			return t.text.ReplaceAllString(message, t.as)
+		}
+	}
+	return oneLine(message)
+}
+
+// databaseName matches the names of databases.
+var databaseName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
 
 // namedDSN is a DSN with a name before it.
 var namedDSN = regexp.MustCompile(`^([a-z][a-z0-9_-]{0,31})=(.*)$`)
@@ -207,6 +232,9 @@ func (s *server) addDatabases(cfg *serveConfig) error {
 		cfg.Databases["default"] = &databaseConfig{DSN: s.getenv("DBQ_DSN"), create: s.getenv("DBQ_DSN") == ""}
 	}
 	for name, d := range cfg.Databases {
+		if !databaseName.MatchString(name) { // it may be a DSN
+			return usagef("databases: a name has 1 to 32 lower-case letters, digits, - and _, and begins with a letter")
+		}
 		if d == nil {
 			return usagef("the database %q has no DSN", name)
 		}
@@ -234,12 +262,12 @@ func (d *databaseConfig) resolve(name string, in surroundings) error {
 		return usagef("the database %q needs one of dsn, dsn_file and dsn_env", name)
 	case d.DSNEnv != "":
 		if d.DSN = in.getenv(d.DSNEnv); d.DSN == "" {
-			return usagef("the database %q: the variable %s is empty", name, d.DSNEnv)
+			return usagef("the database %q: the variable that dsn_env names is empty", name)
 		}
 	case d.DSNFile != "":
 		part := app{surroundings: in, dsnFile: d.DSNFile}
 		if err := part.readDSNFile(); err != nil {
-			return err
+			return usagef("the database %q: %s", name, strings.Replace(err.Error(), "--dsn-file", "dsn_file", 1))
 		}
 		d.DSN = part.dsn
 	}
@@ -249,7 +277,8 @@ func (d *databaseConfig) resolve(name string, in surroundings) error {
 // check refuses an authentication that cannot work, and none if other machines can reach the server.
 func (a *authConfig) check(databases map[string]*databaseConfig, loopback bool) (err error) {
 	if a.Tokens != "" && databases[a.Tokens] == nil {
-		return usagef("--tokens %s: no database has this name", a.Tokens)
+		return usagef("--tokens: it is not the name of a database of the server; write one of: %s",
+			strings.Join(slices.Sorted(maps.Keys(databases)), ", "))
 	}
 	if a.Proxy != nil {
 		if err := a.Proxy.Check(); err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/dbq-go/dbq/dialect/sqlite"
 )
 
-// TestReadyWhileEveryDatabaseAnswers takes one of two databases away, and brings it back.
-func TestReadyWhileEveryDatabaseAnswers(t *testing.T) {
+// TestReadinessIsThatOfEachDatabase takes one of two databases away, and brings it back.
+func TestReadinessIsThatOfEachDatabase(t *testing.T) {
 	u := newUser(t)
 	clients := map[string]*dbq.Client{}
 	var pool *sql.DB // of the last one
@@ -38,10 +38,17 @@ func TestReadyWhileEveryDatabaseAnswers(t *testing.T) {
 	}
 	var logged strings.Builder
 	s := &server{clients: clients, logger: slog.New(slog.NewTextHandler(&logged, nil))}
-	ready := func() int {
-		w := httptest.NewRecorder()
-		s.readyz(w, httptest.NewRequest("GET", "/readyz", nil))
+	of := func(database string) int {
+		w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/readyz", nil)
+		r.SetPathValue("database", database)
+		s.readyz(w, r)
 		return w.Code
+	}
+	ready := func() int {
+		if log, all := of("log"), of(""); log != all || of("none") != http.StatusServiceUnavailable {
+			t.Errorf("the other database: %d, all: %d", log, all)
+		}
+		return of("shop")
 	}
 	becomes := func(want int) {
 		t.Helper()

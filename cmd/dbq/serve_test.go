@@ -145,13 +145,14 @@ func TestServeRefusesInvalidConfigurations(t *testing.T) {
 		{exitUsage, "twice", []string{"--dsn", "a=x.db", "--dsn", "a=y.db"}},
 		{exitUsage, "both --tls-cert and --tls-key", []string{"--tls-cert", "x"}},
 		{exitUsage, "cannot read --config", []string{"--config", "absent.yaml"}},
-		{exitUsage, "field planted_ not found", []string{"--config", file("planted_: x")}},
+		{exitUsage, "there is no such field", []string{"--config", file("planted_: x")}},
 		{exitUsage, "line 1", []string{"--config", file("limits: {requests: \"" + dsn + "\"}")}},
 		{exitUsage, "is not such a path", []string{"--config", file("redact: [{paths: [card]}]")}},
 		{exitUsage, "it has no paths", []string{"--config", file("redact: [{queue: mail}]")}},
-		{exitUsage, "field path not found", []string{"--config", file("redact: [{path: [$]}]")}},
+		{exitUsage, "there is no such field", []string{"--config", file("redact: [{path: [$]}]")}},
 		{exitUsage, "one of dsn, dsn_file and dsn_env", []string{"--config", file("databases: {a: {}}")}},
-		{exitUsage, "variable PLANTED_ is empty", []string{"--config", file("databases: {a: {dsn_env: PLANTED_}}")}},
+		{exitUsage, "the variable that dsn_env names is empty",
+			[]string{"--config", file("databases: {a: {dsn_env: PLANTED_}}")}},
 		{exitUnavailable, `database "a"`, []string{"--config", file("databases: {a: {dsn: \"" + dsn + "\"}}")}},
 		{exitUnavailable, `database "a"`, []string{"--dsn", "a=" + dsn}},
 	} {
@@ -243,6 +244,20 @@ func TestServeAcceptsTokensAndAProxy(t *testing.T) {
 		{401, "GET", task, []string{"Authorization", bearer + "x"}},
 		{401, "GET", task, []string{"X-User", "bob"}},
 		{200, "GET", "/metrics", []string{"Authorization", bearer}},
+		{200, "GET", "/readyz/shop", nil},
+		{503, "GET", "/readyz/none", nil},
+		// No sender of webhooks is led to a page.
+		{404, "POST", "/hooks/shop", nil},
+		{404, "POST", "/hooks", nil},
+		{404, "GET", "/hooks/", nil},
+		{404, "POST", "/db", nil},
+		{404, "POST", "/v1", nil},
+		{404, "GET", "/unknown", nil},
+		{404, "POST", "//v1/databases", nil},
+		{404, "GET", "/hooks/../login", nil},
+		{404, "GET", "//login", nil},
+		{200, "GET", "/login", nil},
+		{200, "GET", "/db/shop/", nil}, // the page that signs in
 		{403, "POST", pause, []string{"Authorization", bearer}},
 		{204, "POST", pause, []string{"X-User", "ann"}},
 	} {
@@ -258,7 +273,7 @@ func TestServeAcceptsTokensAndAProxy(t *testing.T) {
 	} else if strings.Contains(body, "hidden") {
 		t.Errorf("the payload is not redacted: %s", body)
 	}
-	u.run("serve", "--dsn", "shop=a.db", "--tokens", "log").fails(exitUsage, "no database has this name")
+	u.run("serve", "--dsn", "shop=a.db", "--tokens", "log").fails(exitUsage, "not the name of a database")
 }
 
 // Whatever serves a path, a caller whose body never comes does not keep its connection.

@@ -72,7 +72,7 @@ func (c *certificate) load(before stamp) error {
 	if err == nil {
 		c.pair, c.read = &pair, before
 	}
-	return err
+	return unnamed(err)
 }
 
 func (c *certificate) stamp() stamp { return stamp{versionOf(c.files.Cert), versionOf(c.files.Key)} }

@@ -73,7 +73,7 @@ func TestServeRenewsItsCertificate(t *testing.T) {
 			return false
 		}
 		r.Body.Close()
-		return r.StatusCode == http.StatusOK && r.Proto == "HTTP/2.0"
+		return r.StatusCode == http.StatusOK && r.Proto == "HTTP/2.0" && r.Header.Get("Strict-Transport-Security") != ""
 	}
 	if !answers(old) {
 		t.Fatal("it does not answer with its certificate")

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -33,6 +35,22 @@ func (s surroundings) path(name string) string {
 
 // readFile reads a file that the user has named.
 func (s surroundings) readFile(name string) ([]byte, error) { return os.ReadFile(s.path(name)) }
+
+// readSecret reads a file that may contain secrets, such as a DSN. Its error does not have the file's name: a user may
+// have given the secret itself.
+func (s surroundings) readSecret(name string) ([]byte, error) {
+	text, err := s.readFile(name)
+	return text, unnamed(err)
+}
+
+// unnamed returns an error about a file without the file's name.
+func unnamed(err error) error {
+	var failed *fs.PathError
+	if errors.As(err, &failed) {
+		return failed.Err
+	}
+	return err
+}
 
 // newLogger returns a logger of a server, which logs from a level.
 func (s surroundings) newLogger(from slog.Level) *slog.Logger {

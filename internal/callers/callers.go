@@ -1,4 +1,4 @@
-// Package callers limits how many requests per second each caller of a server may send.
+// Package callers limits how many requests per second each caller of a server may send, and how many may run at once.
 package callers
 
 import (

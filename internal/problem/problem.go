@@ -54,7 +54,7 @@ var (
 		Detail: "The connection ended, or the body is not as long as it claims. Nothing was changed."}
 	WrongMediaType = Kind{Name: "media-type", Status: http.StatusUnsupportedMediaType,
 		Title:  "the media type is not supported",
-		Detail: "Send Content-Type: application/json, or application/x-ndjson for a stream of tasks."}
+		Detail: "Send Content-Type: application/json."}
 	BadJSON = Kind{Name: "invalid-json", Status: http.StatusBadRequest, Title: "the body is not valid JSON",
 		Detail: "It must be one JSON value in UTF-8. A text must not have half of a surrogate pair, such as \\ud800."}
 	BadRequest = Kind{Name: "invalid-request", Status: http.StatusUnprocessableEntity, Title: "the request is invalid",

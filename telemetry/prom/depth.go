@@ -12,7 +12,7 @@ import (
 
 const (
 	statsEvery   = 15 * time.Second // the maximum age of counts, because there may be several scrapers
-	statsTimeout = 10 * time.Second
+	statsTimeout = 5 * time.Second  // less than the 10 seconds after which Prometheus ends a scrape
 )
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
@@ -20,6 +20,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
+	upDesc    = desc("up", "1 if the database has answered for this scrape, or in the last 15 seconds.")
 	tasksDesc = desc("tasks", "Tasks by state, counted up to 10000, at most 15 seconds old.", "queue", "state")
 	dueDesc   = desc("due_tasks", "Tasks that are due and wait for a worker, counted like dbq_tasks.", "queue")
 	stopDesc  = desc("cancelled_tasks", "Tasks in POISON that were cancelled, counted like dbq_tasks.", "queue")
@@ -31,9 +32,9 @@ var (
 	listeningDesc = desc("listening", "1 while notifications from other processes arrive.")
 )
 
-// Watch registers metrics that are read from the database on a scrape (tasks by state, the lag, and paused queues),
-// and the client's counts of retries. Call it in only one of the processes that share tables. It fails if the metrics
-// already watch a client.
+// Watch registers metrics that are read from the database on a scrape (tasks by state, the lag, and paused queues), and
+// the client's counts of retries. dbq_up is 0 while the database does not answer. Call Watch in only one of the
+// processes that share tables. It fails if the metrics already watch a client.
 func (m *Metrics) Watch(c *dbq.Client) error { return m.registerer.Register(&depth{c: c, m: m}) }
 
 // depth is the collector of Watch's metrics.
@@ -50,13 +51,14 @@ type depth struct {
 // Describe sends the descriptions of all metrics.
 func (d *depth) Describe(out chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
-		tasksDesc, dueDesc, stopDesc, ageDesc, pauseDesc, retryDesc, conflictDesc, listeningDesc,
+		upDesc, tasksDesc, dueDesc, stopDesc, ageDesc, pauseDesc, retryDesc, conflictDesc, listeningDesc,
 	} {
 		out <- desc
 	}
 }
 
-// Collect sends the metrics. If the database does not answer, its metrics are reported as errors.
+// Collect sends the metrics. If the database does not answer, dbq_up is 0 and what is read from it is left out: an
+// error would take all other metrics of the process away.
 func (d *depth) Collect(out chan<- prometheus.Metric) {
 	send := func(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(desc, kind, value, labels...)
@@ -68,8 +70,7 @@ func (d *depth) Collect(out chan<- prometheus.Metric) {
 	send(conflictDesc, prometheus.CounterValue, float64(d.c.Stats().Conflicts))
 	gauge(listeningDesc, oneIf(d.c.Stats().Listening))
 	stats, paused, err := d.count()
-	if err != nil {
-		out <- prometheus.NewInvalidMetric(tasksDesc, err)
+	if gauge(upDesc, oneIf(err == nil)); err != nil {
 		return
 	}
 	for _, q := range stats {

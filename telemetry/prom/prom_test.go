@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http/httptest"
 	"os"
 	"regexp"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/dbq-go/dbq/telemetry/prom"
 	"github.com/dbq-go/dbq/worker"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
@@ -198,6 +200,38 @@ func TestDashboardMetricsExist(t *testing.T) {
 	for _, f := range families {
 		if name := f.GetName(); !asked[name] && !asked[name+"_bucket"] && !asked[name+"_count"] {
 			t.Errorf("no panel shows %s", name)
+		}
+	}
+}
+
+// TestDeadDatabaseLeavesTheMetricsOfOthers watches two databases, one of which is closed.
+func TestDeadDatabaseLeavesTheMetricsOfOthers(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewPedanticRegistry()
+	for _, name := range []string{"dead", "live"} {
+		m, err := prom.New(prometheus.WrapRegistererWith(prometheus.Labels{"database": name}, registry))
+		if err != nil {
+			t.Fatal(err)
+		}
+		db := dbqtest.New(t)
+		if _, err := db.Queue("q").Enqueue(t.Context(), dbq.NewTask{}); err != nil {
+			t.Fatal(err)
+		}
+		if name == "dead" {
+			db.Close()
+		}
+		if err := m.Watch(db.Client); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := httptest.NewRecorder()
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	text := w.Body.String()
+	for _, want := range []string{
+		`dbq_up{database="dead"} 0`, `dbq_up{database="live"} 1`, `dbq_due_tasks{database="live",queue="q"} 1`,
+	} {
+		if w.Code != 200 || !strings.Contains(text, want) {
+			t.Errorf("%d without %s:\n%s", w.Code, want, text)
 		}
 	}
 }

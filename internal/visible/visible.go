@@ -1,0 +1,90 @@
+// Package visible decides what a caller of the HTTP API and the console sees of a database, so that neither shows what
+// the other hides. What a caller may do is decided by auth.Principal.May.
+package visible
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/redaction"
+	"github.com/dbq-go/dbq/workflow"
+	"github.com/google/uuid"
+)
+
+// Caller is a caller as it reads a database.
+type Caller struct {
+	auth.Principal
+	Database string
+	Redact   redaction.Redactor
+}
+
+// Reads reports whether the caller may read a queue. An empty one stands for all queues.
+func (c Caller) Reads(queue string) bool { return c.May(auth.Read, c.Database, queue) }
+
+// Task hides what the caller may not see of a task, whose queue it may read. It reports whether a rule of the server
+// has hidden a value.
+func (c Caller) Task(t *dbq.Task) (redacted bool) {
+	if !c.Payloads {
+		t.Payload, t.Headers, t.Result, t.Progress = nil, nil, nil, nil
+		return false
+	}
+	return c.Redact.Task(t)
+}
+
+// Attempts returns the attempts that the caller may see, with what it may see of their errors. Attempts outlast their
+// task: its id may have been used in another queue before.
+func (c Caller) Attempts(all []dbq.Attempt) (out []dbq.Attempt) {
+	for _, a := range all {
+		if !c.Reads(a.Queue) {
+			continue
+		}
+		if a.Error = c.Redact.Error(a.Queue, a.Error); !c.Payloads {
+			a.Error = ""
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+// Audit returns the entries that the caller may see. One of no queue is about all of them.
+func (c Caller) Audit(all []admin.AuditEntry) (out []admin.AuditEntry) {
+	for _, e := range all {
+		if c.May(auth.Administer, c.Database, e.Queue) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// ErrPart is returned for a workflow of which a caller of some queues cannot see all steps, because there are too many.
+var ErrPart = errors.New("the workflow has more steps than were read")
+
+// ReadWorkflow reads up to limit steps of a workflow. Cut reports exactly whether there are more.
+func ReadWorkflow(ctx context.Context, c *dbq.Client, id uuid.UUID, limit int) (workflow.Info, error) {
+	w, err := workflow.Get(ctx, c, id, limit+1)
+	if err == nil && len(w.Steps) > limit {
+		last := w.Steps[limit].Task // other steps need it only if they come later
+		w.Steps, w.Cut = w.Steps[:limit], true
+		w.Needs = slices.DeleteFunc(w.Needs, func(n workflow.Need) bool { return n.Child == last })
+	}
+	return w, err
+}
+
+// Workflow returns an error unless the caller may see a workflow that ReadWorkflow has returned for a limit: all of it
+// or nothing. It returns dbq.ErrNotFound if a step is in a queue that the caller may not read, and ErrPart if one of
+// those that were not read may be.
+func (c Caller) Workflow(w workflow.Info, limit int) error {
+	for _, s := range w.Steps {
+		if !c.Reads(s.Queue) {
+			return dbq.ErrNotFound
+		}
+	}
+	if len(c.Queues) > 0 && w.Cut && len(w.Steps) >= limit {
+		return ErrPart
+	}
+	return nil
+}
