@@ -72,7 +72,7 @@ type Statements struct {
 	// transaction that is adding it, and leaves the surrounding transaction usable. It returns nothing.
 	AddKeys Batch `columns:"id scope name task expires" args:"queue"`
 	// FindKeys returns the keys of :id without locking them: id, task, expires, and the task's state and due, which are
-	// null if it does not exist.
+	// null if it does not exist in the key's queue.
 	FindKeys Batch `columns:"id" empty:"default"`
 	// LockKeys locks the keys of :id in the order of ids, and returns id, task and expires as last committed.
 	LockKeys Batch `columns:"id" empty:"default"`
@@ -83,7 +83,7 @@ type Statements struct {
 	// OldKeys returns the id of at most :limit keys that have expired, the oldest first.
 	OldKeys string `args:"limit" empty:"default"`
 	// LockWaiting locks the tasks of :id that have a due time and, if :running is 1, those that are PROCESSING, in the
-	// order of ids. It returns id, state, due and created as last committed.
+	// order of ids. It returns id, queue, state, due and created as last committed.
 	LockWaiting Batch `columns:"id" args:"running" empty:"default"`
 	// Replace changes tasks that have a due time and that the transaction has locked: :id :kind :task_key :priority :at
 	// :headers :payload :payload_size. :at is the new due time; the progress is cleared. The fence is raised: a checkout

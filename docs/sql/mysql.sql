@@ -480,7 +480,8 @@ SELECT id
 --   :id
 SELECT k.id, k.task, k.expires, t.state, t.due
   FROM dbq_unique_key AS k FORCE INDEX (PRIMARY)
-  LEFT JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = k.task
+  LEFT JOIN dbq_task AS t FORCE INDEX (PRIMARY)
+         ON t.id = k.task AND t.queue = k.queue
  WHERE k.id IN ({rows});
 
 -- ==== LockWaiting ====
@@ -491,7 +492,7 @@ SELECT k.id, k.task, k.expires, t.state, t.due
 -- Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-SELECT id, state, due, created
+SELECT id, queue, state, due, created
   FROM dbq_task FORCE INDEX (PRIMARY)
  WHERE id IN ({rows})
    AND (due_at >= 0 OR state = 1 /* PROCESSING */ AND :running = 1)

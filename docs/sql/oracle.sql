@@ -732,8 +732,8 @@ SELECT id
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT k.id, k.task, k.expires,
-       (SELECT t.state FROM dbq_task t WHERE t.id = k.task) AS state,
-       (SELECT t.due FROM dbq_task t WHERE t.id = k.task) AS due
+       (SELECT t.state FROM dbq_task t WHERE t.id = k.task AND t.queue = k.queue) AS state,
+       (SELECT t.due FROM dbq_task t WHERE t.id = k.task AND t.queue = k.queue) AS due
   FROM dbq_unique_key k
  WHERE k.id IN ({rows});
 
@@ -742,7 +742,7 @@ SELECT k.id, k.task, k.expires,
 -- tasks in PROCESSING if a task keeps its key until it ends.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-SELECT id, state, due, created
+SELECT id, queue, state, due, created
   FROM dbq_task
  WHERE id IN ({rows})
    AND (due IS NOT NULL OR state = 1 /* PROCESSING */ AND :running = 1)

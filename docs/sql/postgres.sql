@@ -571,7 +571,7 @@ SELECT d.id, CAST(:queue AS text), CAST(:kind AS text), 0 /* CREATED */, CAST(:p
 -- At most 5000 rows.
 SELECT k.id, k.task, k.expires, t.state, t.due
   FROM dbq_unique_key k
-  LEFT JOIN dbq_task t ON t.id = k.task
+  LEFT JOIN dbq_task t ON t.id = k.task AND t.queue = k.queue
  WHERE k.id = ANY (CAST((SELECT CAST(:id AS uuid[])) AS uuid[]));
 
 -- ==== LockWaiting ====
@@ -582,7 +582,7 @@ SELECT k.id, k.task, k.expires, t.state, t.due
 -- The list comes from a subquery, which hides its length: the planner uses the primary key, whatever it knows about
 -- the table.
 -- At most 5000 rows.
-SELECT t.id, t.state, t.due, t.created
+SELECT t.id, t.queue, t.state, t.due, t.created
   FROM dbq_task t
  WHERE t.id = ANY (CAST((SELECT CAST(:id AS uuid[])) AS uuid[]))
    AND (t.due IS NOT NULL OR t.state + 0 = 1 /* PROCESSING */ AND CAST(:running AS smallint) = 1)

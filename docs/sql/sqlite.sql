@@ -487,8 +487,8 @@ SELECT d.column1, :queue, NULL, :kind, 0 /* CREATED */, :priority, :max_attempts
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT k.id, k.task, k.expires,
-       (SELECT t.state FROM dbq_task t WHERE t.id = k.task) AS state,
-       (SELECT t.due FROM dbq_task t WHERE t.id = k.task) AS due
+       (SELECT t.state FROM dbq_task t WHERE t.id = k.task AND t.queue = k.queue) AS state,
+       (SELECT t.due FROM dbq_task t WHERE t.id = k.task AND t.queue = k.queue) AS due
   FROM dbq_unique_key k
  WHERE k.id IN ({rows});
 
@@ -498,7 +498,7 @@ SELECT k.id, k.task, k.expires,
 -- Runs after FindKeys. There is no other writer, so it need not lock. Index: task_id.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id)
-SELECT t.id, t.state, t.due, t.created
+SELECT t.id, t.queue, t.state, t.due, t.created
   FROM (VALUES {rows}) AS d
   JOIN dbq_task AS t ON t.id = +d.column1
  WHERE +t.due IS NOT NULL

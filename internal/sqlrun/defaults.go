@@ -94,8 +94,8 @@ func withDefaults(st dialect.Statements, n dialect.Names) dialect.Statements {
  ORDER BY expires
  {limit}`)
 	byID(&st.FindKeys, `SELECT k.id, k.task, k.expires,
-       (SELECT t.state FROM {task} t WHERE t.id = k.task) AS state,
-       (SELECT t.due FROM {task} t WHERE t.id = k.task) AS due
+       (SELECT t.state FROM {task} t WHERE t.id = k.task AND t.queue = k.queue) AS state,
+       (SELECT t.due FROM {task} t WHERE t.id = k.task AND t.queue = k.queue) AS due
   FROM {unique_key} k
  WHERE k.id IN ({rows})`)
 	byID(&st.LockKeys, `SELECT id, task, expires
@@ -172,7 +172,7 @@ SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, length(t.payload
     ORDER BY full_at
     {limit})
    AND full_at <= {now} - :age`)
-	byID(&st.LockWaiting, `SELECT id, state, due, created
+	byID(&st.LockWaiting, `SELECT id, queue, state, due, created
   FROM {task}
  WHERE id IN ({rows})
    AND (due IS NOT NULL OR state = 1 AND :running = 1)
