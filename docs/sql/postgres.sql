@@ -315,9 +315,10 @@ SELECT task, attempt, outcome, to_timestamp(taken / 1e6) AS taken, to_timestamp(
 
 COMMENT ON VIEW dbq_attempts IS 'All attempts that have ended.';
 
--- Tasks that retention has moved out of the table of tasks. dbq never removes a row from it.
+-- Tasks that retention has moved out of the table of tasks. dbq never removes a row from it. An id can be used again
+-- after its task was archived; the fences of its tasks differ.
 CREATE TABLE dbq_archive (LIKE dbq_task INCLUDING CONSTRAINTS INCLUDING COMMENTS,
-  archived bigint NOT NULL, PRIMARY KEY (id));
+  archived bigint NOT NULL, PRIMARY KEY (id, fence));
 
 COMMENT ON TABLE dbq_archive IS 'Tasks that retention has moved out of the table of tasks.';
 
@@ -968,8 +969,8 @@ RETURNING t.id, t.reference, t.kind, t.task_key, t.priority, t.attempt, t.max_at
 -- ==== see expired ====
 -- Reads candidates whose lease expired, without locks.
 -- Runs at polls that found nothing due, and at intervals otherwise. Index: task_busy, from :oldest on. If it finds a
--- task, "take expired" follows in a transaction. It reads the few tasks in PROCESSING that were taken since :oldest, but
--- not those under this checkout's own token, which it may have taken a moment ago for a very short lease.
+-- task, "take expired" follows in a transaction. It reads the few tasks in PROCESSING that were taken since :oldest,
+-- but not those under this checkout's own token, which it may have taken a moment ago for a very short lease.
 -- octet_length reads the size of a payload from the task's row, even if the payload is compressed or stored outside
 -- of the row.
 -- The lists of renewals (NOT IN, IN) are hashed once for a statement: the search makes one pass over the table lease
@@ -997,9 +998,10 @@ SELECT t.id, t.fence, coalesce(octet_length(t.payload), 0) AS payload_size
 -- Strategy cas: takes over the candidates whose fence is unchanged: it leases them again, or moves them to POISON if
 -- their attempts are exhausted.
 -- Runs after "see expired". Index: the primary key. pick locks the candidates whose fence is unchanged, claimed keeps
--- those that no renewal holds, done leases them again or moves them to POISON, and recorded adds their lost attempts to
--- the history. The lock gives pick the rows as they are now, and done reads those of its snapshot. The fence connects
--- the two: it is the same in all versions of a row that one lease has. So claim writes no fence that no lease will have.
+-- those that no renewal holds, done leases them again or moves them to POISON, and recorded adds their lost attempts
+-- to the history. The lock gives pick the rows as they are now, and done reads those of its snapshot. The fence
+-- connects the two: it is the same in all versions of a row that one lease has. So claim writes no fence that no lease
+-- will have.
 -- state + 0 hides the condition from the planner, which would otherwise start the join from the index task_busy.
 -- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
 -- OFFSET 0 hides the length of the arrays from the planner, which would rather scan a small table for a long array
@@ -1320,6 +1322,18 @@ SELECT t.id, t.queue, t.task_key, t.state, t.attempt, t.fence, t.holder, t.taken
   FROM dbq_task t
  WHERE t.id = ANY (CAST(:id AS uuid[]))
    AND (state = 0 /* CREATED */ OR state = 1 /* PROCESSING */ OR state = 3 /* ERROR */)
+ ORDER BY t.id
+   FOR UPDATE;
+
+-- ==== Movable purge ====
+-- Locks and returns the tasks that Move of the same event will change. A finished or parked task is removed.
+-- Runs before Archive and RecordLast, if they run: a task that becomes purgeable after them must stay. Index: the
+-- primary key.
+-- At most 5000 rows.
+SELECT t.id, t.queue, t.task_key, t.state
+  FROM dbq_task t
+ WHERE t.id = ANY (CAST(:id AS uuid[]))
+   AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
  ORDER BY t.id
    FOR UPDATE;
 
@@ -1938,7 +1952,6 @@ SELECT id, fence, due, was_due, lease_until, taken, created, updated, state, pri
   FROM dbq_task t
  WHERE t.id = ANY (CAST(:id AS uuid[]))
    AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
-   FOR UPDATE
 ON CONFLICT DO NOTHING;
 
 -- ==== ListArchive ====
@@ -1955,7 +1968,7 @@ CASE WHEN t.state = 1 /* PROCESSING */
        {now} AS now
   FROM dbq_archive t
  WHERE {where}
- ORDER BY t.id
+ ORDER BY t.id, t.fence
  LIMIT :limit;
 
 -- ======== Key/value records ========

@@ -193,13 +193,11 @@ SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, length(t.payload
    SET {set}
  WHERE id IN ({rows})
    AND {guard}`)
-	if !st.Returning {
-		byID(&st.Purgeable, `SELECT id, queue, task_key, state
+	byID(&st.Purgeable, `SELECT id, queue, task_key, state
   FROM {task}
  WHERE id IN ({rows})
    AND {guard}
  ORDER BY id{lock}`)
-	}
 	byID(&st.Purge, `DELETE FROM {task}
  WHERE id IN ({rows})
    AND {guard}`+returning("id, queue, task_key, state"))
@@ -209,7 +207,7 @@ SELECT {stored}, {now}
   FROM {task} t
  WHERE id IN ({rows})
    AND {purgeable}
-   AND NOT EXISTS (SELECT 1 FROM {archive} a WHERE a.id = t.id)`)
+   AND NOT EXISTS (SELECT 1 FROM {archive} a WHERE a.id = t.id AND a.fence = t.fence)`)
 	rows := func(field *dialect.Batch, text, row string) {
 		if field.SQL == "" {
 			*field = dialect.Batch{SQL: t(text), Row: row, Max: min(st.Settle.Max, 500)}

@@ -46,8 +46,8 @@ WITH {clock}
 
 -- Text see expired
 -- Runs at polls that found nothing due, and at intervals otherwise. Index: task_busy, from :oldest on. If it finds a
--- task, "take expired" follows in a transaction. It reads the few tasks in PROCESSING that were taken since :oldest, but
--- not those under this checkout's own token, which it may have taken a moment ago for a very short lease.
+-- task, "take expired" follows in a transaction. It reads the few tasks in PROCESSING that were taken since :oldest,
+-- but not those under this checkout's own token, which it may have taken a moment ago for a very short lease.
 WITH {clock}
 SELECT t.id, t.fence, {size} AS payload_size
   FROM {task} t
@@ -72,9 +72,10 @@ WITH {clock},
 
 -- Batch take expired
 -- Runs after "see expired". Index: the primary key. pick locks the candidates whose fence is unchanged, claimed keeps
--- those that no renewal holds, done leases them again or moves them to POISON, and recorded adds their lost attempts to
--- the history. The lock gives pick the rows as they are now, and done reads those of its snapshot. The fence connects
--- the two: it is the same in all versions of a row that one lease has. So claim writes no fence that no lease will have.
+-- those that no renewal holds, done leases them again or moves them to POISON, and recorded adds their lost attempts
+-- to the history. The lock gives pick the rows as they are now, and done reads those of its snapshot. The fence
+-- connects the two: it is the same in all versions of a row that one lease has. So claim writes no fence that no lease
+-- will have.
 -- state + 0 hides the condition from the planner, which would otherwise start the join from the index task_busy.
 -- with still = t.state + 0 = {PROCESSING}
 -- with source = claimed, clock
