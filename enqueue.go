@@ -38,7 +38,8 @@ func (q *Queue) Enqueue(ctx context.Context, t NewTask) (uuid.UUID, error) {
 	return q.enqueuedOne(out, err)
 }
 
-// EnqueueTx is Enqueue in the caller's transaction: the task exists once the transaction commits.
+// EnqueueTx is Enqueue in the caller's transaction: the task exists once the transaction commits. If the connection is
+// lost, it returns ErrUnavailable: no commit was sent, so nothing in the transaction happened.
 func (q *Queue) EnqueueTx(ctx context.Context, tx Tx, t NewTask) (uuid.UUID, error) {
 	out, err := q.EnqueueManyTx(ctx, tx, []NewTask{t})
 	return q.enqueuedOne(out, err)

@@ -59,8 +59,8 @@ var (
 
 // Errors about tasks and leases.
 var (
-	// ErrDuplicate is returned by Enqueue and EnqueueTx if the queue already has a task with the reference or the id. The
-	// returned id is the existing task's. Nothing was changed, and a caller's transaction stays usable.
+	// ErrDuplicate is returned by Enqueue and EnqueueTx if the queue already has a task with the reference, the id or the
+	// unique key. The returned id is the existing task's. Nothing was changed, and a caller's transaction stays usable.
 	ErrDuplicate = errs.ErrDuplicate
 	// ErrLeaseLost is returned by every settling call and by Extend if the lease is no longer valid: the task was taken
 	// over, revoked, settled or removed. Nothing was changed.
@@ -74,7 +74,7 @@ var (
 	ErrWrongState = errs.ErrWrongState
 )
 
-// ErrInvalid matches every error about input. The input was refused before any SQL ran.
+// ErrInvalid matches every error about input. Nothing was changed.
 var ErrInvalid = errs.ErrInvalid
 
 // Errors about input. Each matches ErrInvalid too.
@@ -111,7 +111,8 @@ var (
 	ErrCount = errs.ErrCount
 	// ErrLeaseTime is returned for a lease outside MinLease to MaxLease.
 	ErrLeaseTime = errs.ErrLeaseTime
-	// ErrWrongQueue is returned if a lease of one queue is settled through another.
+	// ErrWrongQueue is returned if a lease of one queue is settled through another, and by an enqueue with a NewTask.ID
+	// that a task of another queue has. None of the tasks of the call is then added.
 	ErrWrongQueue = errs.ErrWrongQueue
 	// ErrFilter is returned for a filter that an operator's bulk call does not support.
 	ErrFilter = errs.ErrFilter

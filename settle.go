@@ -74,7 +74,7 @@ func (q *Queue) Complete(ctx context.Context, l Lease, result []byte) error {
 
 // CompleteTx is Complete in the caller's transaction: the task is completed when the transaction commits, together
 // with the caller's own changes. If CompleteTx returns ErrLeaseLost, roll back: another worker may have taken the
-// task over and will do the work.
+// task over and will do the work. If the connection is lost, it returns ErrUnavailable, as EnqueueTx does.
 func (q *Queue) CompleteTx(ctx context.Context, tx Tx, l Lease, result []byte) error {
 	return q.SettleTx(ctx, tx, l, Completed(result))
 }

@@ -28,8 +28,9 @@ const (
 type NewTask struct {
 	// ID is the task's id. Zero generates one. Set it to a NewID only to be able to repeat an enqueue whose outcome is
 	// not known (see ErrMayHaveHappened), or to keep the id of a task that moves between databases. The fences of such a
-	// task start at the database's clock in microseconds, above those of any earlier task with this id. Large batches of
-	// such tasks are settled more slowly.
+	// task start at the database's clock in microseconds, above those of any earlier task with this id. If a task of
+	// another queue has the id, the enqueue is refused with ErrWrongQueue. Large batches of such tasks are settled more
+	// slowly.
 	ID uuid.UUID
 	// Kind is the name of the task's type, up to MaxKind characters. A worker's Mux selects the handler by kind.
 	Kind string

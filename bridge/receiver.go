@@ -245,7 +245,7 @@ func (r *Receiver) refuse(ctx context.Context, err error) *problem {
 func refusedField(err error) string {
 	for _, field := range []error{
 		dbq.ErrPayloadSize, dbq.ErrHeaders, dbq.ErrReference, dbq.ErrKind, dbq.ErrKey, dbq.ErrPriority, dbq.ErrMaxAttempts,
-		dbq.ErrID,
+		dbq.ErrID, dbq.ErrWrongQueue,
 	} {
 		if errors.Is(err, field) {
 			return ": " + field.Error()

@@ -72,7 +72,7 @@ type Statements struct {
 	// transaction that is adding it, and leaves the surrounding transaction usable. It returns nothing.
 	AddKeys Batch `columns:"id scope name task expires" args:"queue"`
 	// FindKeys returns the keys of :id without locking them: id, task, expires, and the task's state and due, which are
-	// null if it does not exist.
+	// null if it does not exist in the key's queue.
 	FindKeys Batch `columns:"id" empty:"default"`
 	// LockKeys locks the keys of :id in the order of ids, and returns id, task and expires as last committed.
 	LockKeys Batch `columns:"id" empty:"default"`
@@ -83,7 +83,7 @@ type Statements struct {
 	// OldKeys returns the id of at most :limit keys that have expired, the oldest first.
 	OldKeys string `args:"limit" empty:"default"`
 	// LockWaiting locks the tasks of :id that have a due time and, if :running is 1, those that are PROCESSING, in the
-	// order of ids. It returns id, state, due and created as last committed.
+	// order of ids. It returns id, queue, state, due and created as last committed.
 	LockWaiting Batch `columns:"id" args:"running" empty:"default"`
 	// Replace changes tasks that have a due time and that the transaction has locked: :id :kind :task_key :priority :at
 	// :headers :payload :payload_size. :at is the new due time; the progress is cleared. The fence is raised: a checkout
@@ -138,10 +138,10 @@ type Statements struct {
 	Movable Batch `columns:"id" empty:"default"`
 	// Move changes the rows.
 	Move Batch `columns:"id" empty:"default"`
-	// Purge removes the rows and, with Returning, returns their id, queue, task_key and state. Without it, Purgeable locks
-	// the rows and returns these first; it has a default, too.
+	// Purge removes the rows and, with Returning, returns their id, queue, task_key and state. Purgeable locks the rows
+	// and returns these. It runs first without Returning, and if the rows are archived or their attempts recorded.
 	Purge     Batch `columns:"id" empty:"default" part:"yes"`
-	Purgeable Batch `columns:"id" empty:"allowed" part:"yes"`
+	Purgeable Batch `columns:"id" empty:"default" part:"yes"`
 	// Assignments replaces some of {set}, in pairs of old and new, for columns that keep null as another value. The core
 	// writes "due = NULL", "due = {now}", "lease_until = NULL" and "taken = NULL".
 	Assignments []string `empty:"allowed" part:"yes"`
@@ -245,9 +245,8 @@ type Statements struct {
 	RecordLast Batch `columns:"id error"`
 	// ExpireAttempts removes at most :limit attempts of :queue that ended at least :age ago.
 	ExpireAttempts string `args:"queue age limit" empty:"default"`
-	// Archive copies rows given by :id into the archive if Purge would remove them, and locks them: Purge follows in the
-	// same transaction. A row that is already in the archive does not change. It returns nothing. If there is a
-	// Purgeable, that has already locked the rows.
+	// Archive copies rows given by :id, which Purgeable has locked, into the archive: Purge follows in the same
+	// transaction. A row of the archive with the same id and fence does not change. It returns nothing.
 	Archive Batch `columns:"id" empty:"default"`
 
 	// AddStatistics adds rows to the table of statistics. It returns nothing. A row that exists is an error of class

@@ -41,7 +41,8 @@ func All() []Case { return slices.Concat(groups()...) }
 // groups are the cases in the order in which they are run and printed.
 func groups() [][]Case {
 	return [][]Case{
-		schemaCases(), transitionCases(), enqueueCases(), enqueueTxCases(), slices.Concat(uniqueCases(), uniqueRaces()),
+		schemaCases(), transitionCases(), enqueueCases(), enqueueTxCases(),
+		slices.Concat(uniqueCases(), uniqueRaces(), ofQueueCases()),
 		slices.Concat(checkoutCases(), bytesCases()),
 		slices.Concat(leaseCases(), lockedCases(), lapseCases()), renewalCases(), completeTxCases(), operateCases(),
 		deadLetterCases(), slices.Concat(workflowCases(), workflowLockedCases()),

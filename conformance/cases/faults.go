@@ -45,6 +45,9 @@ func faultCases() []Case {
 		Case{Name: "CutDuringCallersTx", Once: true, run: cutDuringCallersTx,
 			Law: "When the connection of a caller's transaction is lost before its commit, nothing that dbq did in it " +
 				"remains."},
+		Case{Name: "CutInCallersTx", Once: true, run: cutInCallersTx,
+			Law: "When the connection of a caller's transaction is lost during a call, before the commit, the call reports " +
+				"that the database cannot be reached, and never that its change may have happened."},
 		Case{Name: "CutBeforeReplace", Once: true, run: cutBeforeReplace,
 			Law: "When the connection of an enqueue that replaces a waiting task is lost before its commit, the enqueue never " +
 				"claims the replacement."},

@@ -30,7 +30,7 @@ func fleetCases() []Case {
 			Law: "Invalid settings are refused and change nothing."},
 		Case{Name: "OneLeads", Once: true, run: fleetOneLeads,
 			Law: "Of many candidates exactly one leads, as long as it keeps renewing, and another one soon after its term " +
-				"ends."},
+				"ends. A term that is longer than any member could have set is not believed."},
 		Case{Name: "WorkersAreListed", Once: true, run: fleetWorkers,
 			Law: "A worker is listed with what it last reported, is alive until its time is over, and disappears " +
 				"when it deregisters."},
@@ -212,6 +212,13 @@ func fleetOneLeads(t *test) {
 		if leads, err := access.Of(c).Control.TryLead(t.ctx, "cleaning", "another member", ttl); err != nil || leads {
 			t.Errorf("another member got %v, %v, while the leader's time is not over", leads, err)
 		}
+	}
+	const ahead = 24 * time.Hour // of a clock that has been set back since
+	if leads, err := access.Of(c).Control.TryLead(t.ctx, "set ahead", leader, ahead+ttl); err != nil || !leads {
+		t.Errorf("the leader got %v, %v", leads, err)
+	}
+	if leads, err := access.Of(c).Control.TryLead(t.ctx, "set ahead", "another member", ttl); err != nil || !leads {
+		t.Errorf("got %v, %v, although the leader's end is later than any member could have set it now", leads, err)
 	}
 	if leads, err := access.Of(c).Control.TryLead(t.ctx, "another duty", "another member", ttl); err != nil || !leads {
 		t.Errorf("another duty has a leader of its own: got %v, %v", leads, err)

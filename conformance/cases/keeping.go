@@ -31,6 +31,8 @@ func keepingCases() []Case {
 				"is due for removal."},
 		Case{Name: "ArchiveKeepsEverything", Once: true, run: keepingArchive,
 			Law: "Cleaning into the archive keeps every column of a task, even when it is repeated or interrupted."},
+		Case{Name: "ArchiveKeepsEachTaskOfAnID", Once: true, run: keepingArchiveOfID,
+			Law: "If an id is used again after its task was archived, the archive keeps both tasks."},
 		Case{Name: "CleanManyBatches", Once: true, run: keepingManyBatches,
 			Law: "Cleaning takes as many batches as it needs, and several clients may clean at once."},
 		Case{Name: "CleanBesideWorkers", Slow: true, Once: true, Alone: true, run: keepingBesideWorkers,

@@ -14,18 +14,19 @@ import (
 // Checkout takes tasks by one of three strategies.
 func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) (dialect.Leased, error) {
 	c := checkout{s: s, r: r}
+	expired := func(ctx context.Context) ([]dialect.Row, error) { return c.expired(ctx, c.reads(ctx), nil) }
 	var err error
 	switch {
 	case r.Given != nil:
-		err = c.parts(ctx, c.given)
+		err = c.parts(ctx, c.given, nil)
 	case r.Strategy == dialect.SkipLocked:
-		err = c.each(ctx, c.statement)
+		err = c.each(ctx, c.ready, expired)
 	case r.Strategy == dialect.Advisory:
 		if err = c.advisory(ctx); err != nil {
 			return dialect.Leased{}, err // whether its transaction leased tasks is unknown
 		}
 	case r.Strategy == dialect.CAS:
-		err = c.each(ctx, c.compareAndSet)
+		err = c.each(ctx, c.compareAndSet, expired)
 	default:
 		return dialect.Leased{}, fmt.Errorf("postgres: no strategy %q", r.Strategy)
 	}
@@ -42,28 +43,27 @@ type checkout struct {
 	pastStart bool
 }
 
-// A finder leases tasks within the budget by one of the searches "ready" and "expired".
-type finder func(ctx context.Context, name string) ([]dialect.Row, error)
+// A finder leases tasks within the budget: due ones, or those whose lease expired.
+type finder func(ctx context.Context) ([]dialect.Row, error)
 
 // parts runs the two searches in the requested order. Expired leases come first if r.Expired is set, and otherwise only
 // if no task was due.
-func (c *checkout) parts(ctx context.Context, find finder) error {
-	order := []string{"ready", "expired"}
-	if c.r.Expired {
-		order = []string{"expired", "ready"}
-	}
-	switch c.r.Only {
-	case dialect.OnlyDue:
-		order = []string{"ready"}
-	case dialect.OnlyExpired:
-		order = []string{"expired"}
+func (c *checkout) parts(ctx context.Context, ready, expired finder) error {
+	order := []finder{ready, expired}
+	switch {
+	case c.r.Only == dialect.OnlyDue:
+		order = []finder{ready}
+	case c.r.Only == dialect.OnlyExpired:
+		order = []finder{expired}
+	case c.r.Expired:
+		order = []finder{expired, ready}
 	}
 	c.budget = c.r.Budget()
-	for _, name := range order {
+	for _, find := range order {
 		if c.budget.Full() || (len(c.budget.Leased().Rows) > 0 || c.pastStart) && !c.r.Expired {
 			break
 		}
-		rows, err := find(ctx, name)
+		rows, err := find(ctx)
 		c.budget.Add(rows)
 		if err != nil {
 			return err
@@ -74,8 +74,8 @@ func (c *checkout) parts(ctx context.Context, find finder) error {
 
 // each is parts for searches that commit by themselves. If the second fails, the tasks of the first are already leased,
 // so they are handed out. The next checkout gets the error again.
-func (c *checkout) each(ctx context.Context, find finder) error {
-	err := c.parts(ctx, find)
+func (c *checkout) each(ctx context.Context, ready, expired finder) error {
+	err := c.parts(ctx, ready, expired)
 	if err != nil && len(c.budget.Leased().Rows) > 0 && c.s.Class(err) != dialect.Ambiguous {
 		return nil
 	}
@@ -91,42 +91,23 @@ func (c *checkout) args(limit int) dialect.Args {
 // runFunc runs statements on a connection, as the session's Do and Tx do.
 type runFunc func(context.Context, func(context.Context, dialect.Conn) error) error
 
-// statement runs one search that leases the tasks that it finds. A takeover may add notices, so it needs a transaction,
-// which begins only if a search without locks has found an expired lease.
-func (c *checkout) statement(ctx context.Context, name string) ([]dialect.Row, error) {
-	takeBy := func(run runFunc) taker {
-		return func(name string, args dialect.Args) (rows []dialect.Row, err error) {
-			err = run(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-				rows, err = c.take(ctx, conn, name, args)
-				return err
-			})
-			if err != nil {
-				return nil, err // if only the commit failed, it may have leased tasks
-			}
-			return rows, nil
+// ready leases the due tasks that it finds, by one statement.
+func (c *checkout) ready(ctx context.Context) ([]dialect.Row, error) {
+	return c.fromCursor(c.reads(ctx), func(name string, args dialect.Args) (rows []dialect.Row, err error) {
+		err = c.s.Do(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+			rows, err = c.took(c.s.Query(ctx, conn, c.s.Statements.Own[name].SQL, args))
+			return err
+		})
+		if err != nil {
+			return nil, err // if only the commit failed, it may have leased tasks
 		}
-	}
-	query := func(text string, args dialect.Args) ([]dialect.Row, error) { return c.s.Read(ctx, text, args) }
-	if name == "ready" {
-		return c.fromCursor(query, takeBy(c.s.Do))
-	}
-	return c.expired(query, func(name string, args dialect.Args) ([]dialect.Row, error) {
-		seen, err := query(c.s.Statements.Own["see expired"].SQL, args)
-		if err != nil || len(seen) == 0 {
-			return nil, err
-		}
-		return takeBy(c.s.Tx)(name, args)
+		return rows, nil
 	})
 }
 
-// take runs a statement that leases tasks, and adds the notices of those that it moved to POISON.
-func (c *checkout) take(ctx context.Context, conn dialect.Conn, name string, args dialect.Args) (
-	[]dialect.Row, error) {
-	rows, err := c.took(c.s.Query(ctx, conn, c.s.Statements.Own[name].SQL, args))
-	if err == nil {
-		err = c.s.EnqueueNotices(ctx, conn, rows)
-	}
-	return rows, err
+// reads runs queries outside of the transaction that leases tasks.
+func (c *checkout) reads(ctx context.Context) search.Query {
+	return func(text string, args dialect.Args) ([]dialect.Row, error) { return c.s.Read(ctx, text, args) }
 }
 
 // took sets the columns that the statement does not return, because this call has set them. Rows of a takeover are
@@ -152,27 +133,37 @@ func (c *checkout) advisory(ctx context.Context) error {
 		if _, err := c.s.Exec(ctx, conn, c.s.Statements.Own["queue lock"].SQL, lock); err != nil {
 			return err
 		}
-		return c.parts(ctx, func(ctx context.Context, name string) ([]dialect.Row, error) {
-			query := func(text string, args dialect.Args) ([]dialect.Row, error) { return c.s.Query(ctx, conn, text, args) }
-			take := func(name string, args dialect.Args) ([]dialect.Row, error) { return c.take(ctx, conn, name, args) }
-			if name == "ready" {
-				return c.fromCursor(query, take)
-			}
-			return c.expired(query, take)
+		query := func(text string, args dialect.Args) ([]dialect.Row, error) { return c.s.Query(ctx, conn, text, args) }
+		return c.parts(ctx, func(context.Context) ([]dialect.Row, error) {
+			return c.fromCursor(query, func(name string, args dialect.Args) ([]dialect.Row, error) {
+				return c.took(query(c.s.Statements.Own[name].SQL, args))
+			})
+		}, func(ctx context.Context) ([]dialect.Row, error) {
+			return c.expired(ctx, query, func(ctx context.Context, take func(context.Context, dialect.Conn) error) error {
+				return take(ctx, conn)
+			})
 		})
 	})
 }
 
-// compareAndSet reads candidates and leases those whose fence is unchanged.
-func (c *checkout) compareAndSet(ctx context.Context, name string) (rows []dialect.Row, err error) {
+// compareAndSet reads due candidates and leases those whose fence is unchanged.
+func (c *checkout) compareAndSet(ctx context.Context) ([]dialect.Row, error) {
+	return c.takeCandidates(ctx, "ready", c.args(0), c.reads(ctx), nil)
+}
+
+// takeCandidates reads candidates by query, and leases those whose fence is unchanged by run; see takeSeen.
+func (c *checkout) takeCandidates(
+	ctx context.Context, name string, args dialect.Args, query search.Query, run runFunc,
+) ([]dialect.Row, error) {
 	limit, candidates := c.budget.Rows, search.Candidates{}
 	for range search.Rounds {
-		seen, err := c.s.Read(ctx, c.s.Statements.Own["see "+name].SQL, c.args(candidates.Read(limit)))
+		args["limit"] = candidates.Read(limit)
+		seen, err := query(c.s.Statements.Own["see "+name].SQL, args)
 		if err != nil || len(seen) == 0 {
 			return nil, err
 		}
 		seen = c.budget.Fit(candidates.Choose(seen, limit))
-		rows, err := c.takeSeen(ctx, name, seen)
+		rows, err := c.takeSeen(ctx, name, seen, run)
 		if err != nil || len(rows) > 0 || !candidates.Leased(seen, rows) {
 			return rows, err
 		}
@@ -181,8 +172,8 @@ func (c *checkout) compareAndSet(ctx context.Context, name string) (rows []diale
 }
 
 // given takes the tasks that the request names.
-func (c *checkout) given(ctx context.Context, name string) ([]dialect.Row, error) {
-	return c.takeSeen(ctx, name, c.budget.Fit(c.r.Given))
+func (c *checkout) given(ctx context.Context) ([]dialect.Row, error) {
+	return c.takeSeen(ctx, "ready", c.budget.Fit(c.r.Given), nil)
 }
 
 // commitEarly makes the COMMIT of a checkout within limits free the lock of these before it is on the disk: otherwise
@@ -201,15 +192,22 @@ func (c *checkout) commitEarly(ctx context.Context, conn *nativeConn, ids any, n
 	return err
 }
 
-// takeSeen takes those of seen whose fence is still the same.
-func (c *checkout) takeSeen(ctx context.Context, name string, seen []dialect.Row) (rows []dialect.Row, err error) {
+// takeSeen takes those of seen whose fence is still the same, on the connection of run. If run is nil, it begins a
+// transaction if it needs one.
+func (c *checkout) takeSeen(
+	ctx context.Context, name string, seen []dialect.Row, run runFunc,
+) (rows []dialect.Row, err error) {
 	args := c.args(c.budget.Rows)
 	maps.Copy(args, batch.Keys(seen))
-	take, by := c.s.Statements.Own["take "+name], c.s.Do
-	if name == "expired" || len(seen) > take.Max { // a takeover may add notices; or more than one statement
-		by = c.s.Tx
+	take := c.s.Statements.Own["take "+name]
+	switch {
+	case run != nil:
+	case name == "expired", len(seen) > take.Max: // a takeover may add notices; or more than one statement
+		run = c.s.Tx
+	default:
+		run = c.s.Do
 	}
-	err = by(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+	err = run(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
 		if p, ok := conn.(*nativeConn); ok && c.r.Last && len(seen) <= take.Max && p.CommitWithNext() {
 			if err = c.commitEarly(ctx, p, args["id"], len(seen)); err != nil {
 				return err

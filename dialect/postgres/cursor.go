@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -38,16 +39,17 @@ func (c *checkout) fromCursor(query search.Query, take taker) ([]dialect.Row, er
 	return rows, err
 }
 
-// expired takes over tasks whose lease expired.
-func (c *checkout) expired(query search.Query, take taker) ([]dialect.Row, error) {
+// expired takes over tasks whose lease expired. It finds them without locks, so that it begins a transaction only if
+// there are some. run is that of takeSeen.
+func (c *checkout) expired(ctx context.Context, query search.Query, run runFunc) ([]dialect.Row, error) {
 	cursor := search.ExpiredCursorOf(c.s, c.r.Queue)
-	args := c.args(c.budget.Rows)
+	args := c.args(0)
 	var err error
 	if args["oldest"], err = search.OldestLeased(c.s, c.s.Statements.Own["oldest"].SQL, c.r.Queue, query); err != nil {
 		return nil, err
 	}
 	begin := time.Now()
-	rows, err := take("expired", args)
+	rows, err := c.takeCandidates(ctx, "expired", args, query, run)
 	if err == nil {
 		err = cursor.Searched(time.Since(begin), len(rows), deadTuples(c.s, query))
 	}

@@ -235,9 +235,10 @@ UNION ALL SELECT lower(hex(id)), attempt, CASE state WHEN 2 THEN 'completed' WHE
  WHERE taken_at > 0 AND state IN (2, 3, 4)
    AND NOT EXISTS (SELECT 1 FROM dbq_attempt AS a WHERE a.task = t.id AND a.fence = t.fence);
 
--- Tasks that retention has moved out of the table of tasks. dbq never removes a row from it.
+-- Tasks that retention has moved out of the table of tasks. dbq never removes a row from it. An id can be used again
+-- after its task was archived; the fences of its tasks differ.
 CREATE TABLE IF NOT EXISTS dbq_archive (
-  id BINARY(16) NOT NULL PRIMARY KEY,
+  id BINARY(16) NOT NULL,
   queue VARBINARY(400) NOT NULL,
   reference VARBINARY(800),
   kind VARBINARY(400) NOT NULL,
@@ -267,6 +268,7 @@ CREATE TABLE IF NOT EXISTS dbq_archive (
   taken BIGINT AS (NULLIF(taken_at, -1)) VIRTUAL,
   lane TINYINT AS (CASE WHEN due_at >= 0 THEN 0 WHEN state = 1 THEN 9 ELSE state END) STORED,
   archived BIGINT NOT NULL COMMENT 'when it was moved here',
+  PRIMARY KEY (id, fence),
   CONSTRAINT dbq_archive_state CHECK (state IN (0, 1, 2, 3, 4)),
   CONSTRAINT dbq_archive_priority CHECK (priority BETWEEN 0 AND 9)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'Tasks that retention has moved out of the table of tasks.';
@@ -480,7 +482,8 @@ SELECT id
 --   :id
 SELECT k.id, k.task, k.expires, t.state, t.due
   FROM dbq_unique_key AS k FORCE INDEX (PRIMARY)
-  LEFT JOIN dbq_task AS t FORCE INDEX (PRIMARY) ON t.id = k.task
+  LEFT JOIN dbq_task AS t FORCE INDEX (PRIMARY)
+         ON t.id = k.task AND t.queue = k.queue
  WHERE k.id IN ({rows});
 
 -- ==== LockWaiting ====
@@ -491,7 +494,7 @@ SELECT k.id, k.task, k.expires, t.state, t.due
 -- Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-SELECT id, state, due, created
+SELECT id, queue, state, due, created
   FROM dbq_task FORCE INDEX (PRIMARY)
  WHERE id IN ({rows})
    AND (due_at >= 0 OR state = 1 /* PROCESSING */ AND :running = 1)
@@ -1945,7 +1948,7 @@ END AS progress,
        {now} AS now
   FROM dbq_archive t
  WHERE {where}
- ORDER BY t.id
+ ORDER BY t.id, t.fence
  LIMIT :limit;
 
 -- ======== Key/value records ========

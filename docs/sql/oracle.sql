@@ -342,7 +342,8 @@ END;
 
 COMMENT ON TABLE dbq_attempts IS 'All attempts that have ended.';
 
--- Tasks that retention has moved out of the table of tasks. dbq never removes a row from it.
+-- Tasks that retention has moved out of the table of tasks. dbq never removes a row from it. An id can be used again
+-- after its task was archived; the fences of its tasks differ.
 BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_archive (
   id RAW(16) NOT NULL,
   queue VARCHAR2(400 BYTE) NOT NULL,
@@ -371,7 +372,7 @@ BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_archive (
   result BLOB,
   progress BLOB,
   archived NUMBER(19) NOT NULL,
-  CONSTRAINT dbq_arch_pk PRIMARY KEY (id),
+  CONSTRAINT dbq_arch_pk PRIMARY KEY (id, fence),
   CONSTRAINT dbq_arch_state CHECK (state IN (0, 1, 2, 3, 4)),
   CONSTRAINT dbq_arch_prio CHECK (priority BETWEEN 0 AND 9)
 )';
@@ -732,8 +733,8 @@ SELECT id
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT k.id, k.task, k.expires,
-       (SELECT t.state FROM dbq_task t WHERE t.id = k.task) AS state,
-       (SELECT t.due FROM dbq_task t WHERE t.id = k.task) AS due
+       (SELECT t.state FROM dbq_task t WHERE t.id = k.task AND t.queue = k.queue) AS state,
+       (SELECT t.due FROM dbq_task t WHERE t.id = k.task AND t.queue = k.queue) AS due
   FROM dbq_unique_key k
  WHERE k.id IN ({rows});
 
@@ -742,7 +743,7 @@ SELECT k.id, k.task, k.expires,
 -- tasks in PROCESSING if a task keeps its key until it ends.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
-SELECT id, state, due, created
+SELECT id, queue, state, due, created
   FROM dbq_task
  WHERE id IN ({rows})
    AND (due IS NOT NULL OR state = 1 /* PROCESSING */ AND :running = 1)
@@ -2053,7 +2054,7 @@ SELECT id, queue, reference, kind, task_key, state, priority, attempt, max_attem
   FROM dbq_task t
  WHERE id IN ({rows})
    AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
-   AND NOT EXISTS (SELECT 1 FROM dbq_archive a WHERE a.id = t.id);
+   AND NOT EXISTS (SELECT 1 FROM dbq_archive a WHERE a.id = t.id AND a.fence = t.fence);
 
 -- ==== ListArchive ====
 -- Lists tasks of the archive. Index: by id.
@@ -2074,7 +2075,7 @@ END AS progress,
        {now} AS now
   FROM dbq_archive t
  WHERE {where}
- ORDER BY t.id
+ ORDER BY t.id, t.fence
  FETCH FIRST :limit ROWS ONLY;
 
 -- ======== Key/value records ========

@@ -315,9 +315,10 @@ SELECT task, attempt, outcome, to_timestamp(taken / 1e6) AS taken, to_timestamp(
 
 COMMENT ON VIEW dbq_attempts IS 'All attempts that have ended.';
 
--- Tasks that retention has moved out of the table of tasks. dbq never removes a row from it.
+-- Tasks that retention has moved out of the table of tasks. dbq never removes a row from it. An id can be used again
+-- after its task was archived; the fences of its tasks differ.
 CREATE TABLE dbq_archive (LIKE dbq_task INCLUDING CONSTRAINTS INCLUDING COMMENTS,
-  archived bigint NOT NULL, PRIMARY KEY (id));
+  archived bigint NOT NULL, PRIMARY KEY (id, fence));
 
 COMMENT ON TABLE dbq_archive IS 'Tasks that retention has moved out of the table of tasks.';
 
@@ -571,7 +572,7 @@ SELECT d.id, CAST(:queue AS text), CAST(:kind AS text), 0 /* CREATED */, CAST(:p
 -- At most 5000 rows.
 SELECT k.id, k.task, k.expires, t.state, t.due
   FROM dbq_unique_key k
-  LEFT JOIN dbq_task t ON t.id = k.task
+  LEFT JOIN dbq_task t ON t.id = k.task AND t.queue = k.queue
  WHERE k.id = ANY (CAST((SELECT CAST(:id AS uuid[])) AS uuid[]));
 
 -- ==== LockWaiting ====
@@ -582,7 +583,7 @@ SELECT k.id, k.task, k.expires, t.state, t.due
 -- The list comes from a subquery, which hides its length: the planner uses the primary key, whatever it knows about
 -- the table.
 -- At most 5000 rows.
-SELECT t.id, t.state, t.due, t.created
+SELECT t.id, t.queue, t.state, t.due, t.created
   FROM dbq_task t
  WHERE t.id = ANY (CAST((SELECT CAST(:id AS uuid[])) AS uuid[]))
    AND (t.due IS NOT NULL OR t.state + 0 = 1 /* PROCESSING */ AND CAST(:running AS smallint) = 1)
@@ -965,137 +966,17 @@ UPDATE dbq_task t
 RETURNING t.id, t.reference, t.kind, t.task_key, t.priority, t.attempt, t.max_attempts, t.lapses, t.fence, t.created,
           t.headers, t.payload, t.result, t.progress, t.was_due, clock.now;
 
--- ==== expired ====
--- Leases again the tasks whose lease expired, or moves them to POISON if their attempts are exhausted.
--- Runs after "see expired" (strategy skip-locked) and at polls that found nothing due, and at intervals otherwise
--- (strategy advisory). Index: task_busy, from :oldest on. ended finds and locks tasks whose lease expired, pick keeps
--- those whose payloads fit, claimed those that no renewal holds, done leases them again or moves them to POISON, and
--- recorded adds their lost attempts to the history. state + 0 hides the condition of done from the planner.
--- The search reads the few tasks in PROCESSING that were taken since :oldest. It leaves out those under this
--- checkout's own token, which it may have taken a moment ago for a very short lease.
--- octet_length reads the size of a payload from the task's row, even if the payload is compressed or stored outside
--- of the row.
--- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
--- The lists of renewals (NOT IN, IN) are hashed once for a statement: the search makes one pass over the table lease
--- for each, whatever the planner believes of its size.
--- claim writes the next fence into the table lease, unless a valid renewal holds the row: a renewal and a takeover
--- write the same row, so one of them sees the other. IS TRUE makes the planner hash that list instead of joining it
--- by a nested loop.
--- An attempt counts if it is known to have started. Otherwise its end is a lapse, and every 100th lapse in a row
--- counts as an attempt (lapses >= 99).
--- The result of a task whose attempts are exhausted names its last holder and the checkout that found it.
--- The progress that heartbeats have stored is in the renewal.
--- The outcome is crashed if the attempt counts, and lapsed otherwise.
-WITH clock AS MATERIALIZED (SELECT {now} AS now),
-ended AS MATERIALIZED (
-  SELECT t.id, t.fence, t.ctid AS place, coalesce(octet_length(t.payload), 0) AS size,
-         t.holder AS was_holder, t.updated AS was_taken, t.attempt AS was_attempt,
-         coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
-                  t.lease_until) AS was_until
-    FROM dbq_task t
-   WHERE t.queue = :queue
-     AND t.state = 1 /* PROCESSING */
-     AND t.updated >= CAST(:oldest AS bigint)
-     AND t.holder <> :holder
-     AND (t.id, t.fence) NOT IN (
-           SELECT l.id, l.fence
-             FROM dbq_lease l
-            WHERE l.lease_until > (SELECT now FROM clock))
-     AND (t.lease_until <= (SELECT now FROM clock)
-          OR (t.id, t.fence) IN (
-               SELECT l.id, l.fence
-                 FROM dbq_lease l
-                WHERE l.lease_until <= (SELECT now FROM clock)))
-     AND NOT EXISTS (SELECT 1 FROM dbq_kv n WHERE n.namespace IN ('limit', 'pause') AND n.name = :queue)
-   LIMIT :limit
-   FOR UPDATE SKIP LOCKED),
-pick AS MATERIALIZED (
-  SELECT *
-    FROM (SELECT e.*, sum(size) OVER (ROWS UNBOUNDED PRECEDING) AS total FROM ended AS e) AS e
-   WHERE total + CAST(:used AS bigint) <= greatest(CAST(:bytes AS bigint), size)),
-claim AS (
-  INSERT INTO dbq_lease AS l (id, fence, lease_until, keep_until)
-  SELECT pick.id, pick.fence + 1, clock.now + CAST(:lease AS bigint), clock.now + CAST(:lease AS bigint)
-    FROM pick, clock
-   ORDER BY pick.id
-  ON CONFLICT (id) DO UPDATE
-     SET fence = excluded.fence,
-         lease_until = excluded.lease_until,
-         keep_until = excluded.keep_until,
-         progress = CASE WHEN l.fence >= excluded.fence - 1 THEN l.progress END
-   WHERE l.fence < excluded.fence - 1
-      OR l.lease_until <= (SELECT now FROM clock)
-  RETURNING l.id),
-claimed AS MATERIALIZED (
-  SELECT pick.*
-    FROM pick
-   WHERE (pick.id IN (SELECT claim.id FROM claim)) IS TRUE),
-done AS MATERIALIZED (
-  UPDATE dbq_task t
-     SET state = CASE WHEN attempt >= max_attempts AND (known_started = 1 OR lapses >= 99)
-                      THEN 4 /* POISON */
-                      ELSE 1 /* PROCESSING */ END,
-         result = CASE WHEN attempt >= max_attempts AND (known_started = 1 OR lapses >= 99)
-                       THEN convert_to('the lease of the last attempt expired, held by ' || t.holder ||
-                                         ', found by ' || CAST(:holder AS text), 'UTF8')
-                       ELSE t.result END,
-         progress = coalesce((SELECT l.progress FROM dbq_lease l
-                               WHERE l.id = t.id AND l.fence = t.fence), t.progress),
-         lease_until = CASE WHEN attempt >= max_attempts AND (known_started = 1 OR lapses >= 99)
-                            THEN NULL
-                            ELSE clock.now + CAST(:lease AS bigint) END,
-         holder = CASE WHEN attempt >= max_attempts AND (known_started = 1 OR lapses >= 99)
-                       THEN t.holder
-                       ELSE :holder END,
-         attempt = CASE WHEN attempt >= max_attempts AND (known_started = 1 OR lapses >= 99)
-                        THEN t.attempt
-                        ELSE attempt + CASE WHEN (known_started = 1 OR lapses >= 99) THEN 1 ELSE 0 END END,
-         lapses = CASE WHEN known_started = 1 THEN lapses WHEN lapses >= 99 THEN 0 ELSE lapses + 1 END,
-         known_started = CAST(:known_started AS smallint),
-         taken = CASE WHEN attempt >= max_attempts AND (known_started = 1 OR lapses >= 99)
-                      THEN NULL
-                      ELSE clock.now END,
-         fence = t.fence + 1,
-         updated = clock.now
-    FROM claimed, clock
-   WHERE t.ctid = claimed.place
-     AND t.state + 0 = 1 /* PROCESSING */
-  RETURNING t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
-            t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
-            t.progress, t.lease_until, t.payload, clock.now,
-            claimed.was_holder, claimed.was_taken, claimed.was_attempt, claimed.was_until),
-recorded AS (
-  INSERT INTO dbq_attempt (task, fence, queue, attempt, outcome, taken, ended, worker, error)
-  SELECT d.id, d.fence - 1, d.queue, d.was_attempt,
-         CASE WHEN d.counts THEN 'crashed' ELSE 'lapsed' END,
-         d.was_taken, d.was_until, regexp_replace(d.was_holder, '#[^#]*$', ''),
-         convert_to(CASE WHEN d.counts
-                         THEN 'the lease expired'
-                         ELSE 'the lease expired before the attempt was known to have started' END, 'UTF8')
-    FROM (SELECT done.*,
-                 done.state <> 1 /* PROCESSING */ OR done.attempt <> done.was_attempt AS counts
-            FROM done) AS d
-  ON CONFLICT DO NOTHING)
-SELECT done.*,
-       (SELECT count(*) FROM ended) > (SELECT count(*) FROM pick) AS cut
-  FROM done;
-
 -- ==== see expired ====
 -- Reads candidates whose lease expired, without locks.
--- Runs at polls that found nothing due, and at intervals otherwise (strategies skip-locked and cas). Index: task_busy,
--- from :oldest on. If it finds a task, "expired" (skip-locked) or "take expired" (cas) follows in a transaction.
--- The search reads the few tasks in PROCESSING that were taken since :oldest. It leaves out those under this
--- checkout's own token, which it may have taken a moment ago for a very short lease.
+-- Runs at polls that found nothing due, and at intervals otherwise. Index: task_busy, from :oldest on. If it finds a
+-- task, "take expired" follows in a transaction. It reads the few tasks in PROCESSING that were taken since :oldest,
+-- but not those under this checkout's own token, which it may have taken a moment ago for a very short lease.
 -- octet_length reads the size of a payload from the task's row, even if the payload is compressed or stored outside
 -- of the row.
--- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
 -- The lists of renewals (NOT IN, IN) are hashed once for a statement: the search makes one pass over the table lease
 -- for each, whatever the planner believes of its size.
 WITH clock AS MATERIALIZED (SELECT {now} AS now)
-SELECT t.id, t.fence, coalesce(octet_length(t.payload), 0) AS payload_size,
-       t.holder AS was_holder, t.updated AS was_taken, t.attempt AS was_attempt,
-       coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
-                t.lease_until) AS was_until
+SELECT t.id, t.fence, coalesce(octet_length(t.payload), 0) AS payload_size
   FROM dbq_task t
  WHERE t.queue = :queue
    AND t.state = 1 /* PROCESSING */
@@ -1116,8 +997,11 @@ SELECT t.id, t.fence, coalesce(octet_length(t.payload), 0) AS payload_size,
 -- ==== take expired ====
 -- Strategy cas: takes over the candidates whose fence is unchanged: it leases them again, or moves them to POISON if
 -- their attempts are exhausted.
--- Runs after "see expired". Index: the primary key. pick locks the candidates, claimed keeps those that no renewal
--- holds, done leases them again or moves them to POISON, and recorded adds their lost attempts to the history.
+-- Runs after "see expired". Index: the primary key. pick locks the candidates whose fence is unchanged, claimed keeps
+-- those that no renewal holds, done leases them again or moves them to POISON, and recorded adds their lost attempts
+-- to the history. The lock gives pick the rows as they are now, and done reads those of its snapshot. The fence
+-- connects the two: it is the same in all versions of a row that one lease has. So claim writes no fence that no lease
+-- will have.
 -- state + 0 hides the condition from the planner, which would otherwise start the join from the index task_busy.
 -- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
 -- OFFSET 0 hides the length of the arrays from the planner, which would rather scan a small table for a long array
@@ -1438,6 +1322,18 @@ SELECT t.id, t.queue, t.task_key, t.state, t.attempt, t.fence, t.holder, t.taken
   FROM dbq_task t
  WHERE t.id = ANY (CAST(:id AS uuid[]))
    AND (state = 0 /* CREATED */ OR state = 1 /* PROCESSING */ OR state = 3 /* ERROR */)
+ ORDER BY t.id
+   FOR UPDATE;
+
+-- ==== Movable purge ====
+-- Locks and returns the tasks that Move of the same event will change. A finished or parked task is removed.
+-- Runs before Archive and RecordLast, if they run: a task that becomes purgeable after them must stay. Index: the
+-- primary key.
+-- At most 5000 rows.
+SELECT t.id, t.queue, t.task_key, t.state
+  FROM dbq_task t
+ WHERE t.id = ANY (CAST(:id AS uuid[]))
+   AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
  ORDER BY t.id
    FOR UPDATE;
 
@@ -2056,7 +1952,6 @@ SELECT id, fence, due, was_due, lease_until, taken, created, updated, state, pri
   FROM dbq_task t
  WHERE t.id = ANY (CAST(:id AS uuid[]))
    AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
-   FOR UPDATE
 ON CONFLICT DO NOTHING;
 
 -- ==== ListArchive ====
@@ -2073,7 +1968,7 @@ CASE WHEN t.state = 1 /* PROCESSING */
        {now} AS now
   FROM dbq_archive t
  WHERE {where}
- ORDER BY t.id
+ ORDER BY t.id, t.fence
  LIMIT :limit;
 
 -- ======== Key/value records ========

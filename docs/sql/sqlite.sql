@@ -245,7 +245,8 @@ UNION ALL SELECT lower(hex(id)), attempt, CASE state WHEN 2 THEN 'completed' WHE
  WHERE taken IS NOT NULL AND state IN (2, 3, 4)
    AND NOT EXISTS (SELECT 1 FROM dbq_attempt AS a WHERE a.task = t.id AND a.fence = t.fence);
 
--- Tasks that retention has moved out of the table of tasks. dbq never removes a row from it.
+-- Tasks that retention has moved out of the table of tasks. dbq never removes a row from it. An id can be used again
+-- after its task was archived; the fences of its tasks differ.
 CREATE TABLE dbq_archive (
   id BLOB NOT NULL CONSTRAINT dbq_archive_id_length CHECK (length(id) = 16),
   queue TEXT NOT NULL,
@@ -276,7 +277,7 @@ CREATE TABLE dbq_archive (
   progress BLOB,
   archived INTEGER NOT NULL) STRICT;
 
-CREATE UNIQUE INDEX dbq_archive_id ON dbq_archive (id);
+CREATE UNIQUE INDEX dbq_archive_id ON dbq_archive (id, fence);
 
 -- The tasks of the archive as a person reads them, with the names of states and with times as timestamps.
 CREATE VIEW dbq_archived AS
@@ -487,8 +488,8 @@ SELECT d.column1, :queue, NULL, :kind, 0 /* CREATED */, :priority, :max_attempts
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT k.id, k.task, k.expires,
-       (SELECT t.state FROM dbq_task t WHERE t.id = k.task) AS state,
-       (SELECT t.due FROM dbq_task t WHERE t.id = k.task) AS due
+       (SELECT t.state FROM dbq_task t WHERE t.id = k.task AND t.queue = k.queue) AS state,
+       (SELECT t.due FROM dbq_task t WHERE t.id = k.task AND t.queue = k.queue) AS due
   FROM dbq_unique_key k
  WHERE k.id IN ({rows});
 
@@ -498,7 +499,7 @@ SELECT k.id, k.task, k.expires,
 -- Runs after FindKeys. There is no other writer, so it need not lock. Index: task_id.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id)
-SELECT t.id, t.state, t.due, t.created
+SELECT t.id, t.queue, t.state, t.due, t.created
   FROM (VALUES {rows}) AS d
   JOIN dbq_task AS t ON t.id = +d.column1
  WHERE +t.due IS NOT NULL
@@ -1031,6 +1032,16 @@ SELECT id, queue, task_key, state, attempt, fence, holder, taken, updated, resul
      FROM (VALUES {rows}) AS d
      JOIN dbq_task AS t ON t.id = +d.column1)
    AND (state = 0 /* CREATED */ OR state = 1 /* PROCESSING */ OR state = 3 /* ERROR */)
+ ORDER BY id;
+
+-- ==== Movable purge ====
+-- Locks and returns the tasks that Move of the same event will change. A finished or parked task is removed.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+SELECT id, queue, task_key, state
+  FROM dbq_task
+ WHERE id IN ({rows})
+   AND (state = 2 /* COMPLETED */ OR state = 4 /* POISON */ OR (state = 3 /* ERROR */ AND due IS NULL))
  ORDER BY id;
 
 -- ==== Movable quarantine ====
@@ -1575,7 +1586,7 @@ lease_until, holder, created, updated, headers, result, length(result) AS result
        {now} AS now
   FROM dbq_archive t
  WHERE {where}
- ORDER BY t.id
+ ORDER BY t.id, t.fence
  LIMIT :limit;
 
 -- ======== Key/value records ========

@@ -50,7 +50,7 @@ func (lockedError) Error() string {
 
 func (lockedError) Is(target error) bool { return target == ErrConflict }
 
-// ErrInvalid matches every error about input. The input was refused before any SQL ran.
+// ErrInvalid matches every error about input. Nothing was changed.
 var ErrInvalid = errors.New("invalid input")
 
 // Errors about input. Each matches ErrInvalid too.
@@ -69,7 +69,7 @@ var (
 	ErrID          = invalid("invalid task id")
 	ErrCount       = invalid("invalid number of tasks")
 	ErrLeaseTime   = invalid("invalid lease time")
-	ErrWrongQueue  = invalid("the lease belongs to another queue")
+	ErrWrongQueue  = invalid("the task belongs to another queue")
 	ErrFilter      = invalid("invalid filter")
 	ErrEvent       = invalid("invalid event")
 	ErrOption      = invalid("invalid option")

@@ -17,7 +17,6 @@ var explained = map[string][]struct{ name, indexes string }{
 	"postgres": {
 		{"Own ready", "task_ready"},
 		{"Own ready within", "task_ready"},
-		{"Own expired", "task_busy"},
 		{"Own see ready", "task_ready"},
 		{"Own take ready", "task_pkey"},
 		{"Own see expired", "task_busy"},

@@ -78,8 +78,10 @@ func innerTx(tx Tx) (inner *sql.Tx, ok bool) {
 	return inner, ok
 }
 
-// txConn is a caller's transaction.
+// txConn is a caller's transaction. Its errors are TxErrors: the caller has not sent COMMIT.
 type txConn struct{ conn dialect.Conn }
+
+var _ dialect.Reader = txConn{}
 
 func (c txConn) Exec(ctx context.Context, query string, args ...any) (int64, error) {
 	n, err := c.conn.Exec(ctx, query, args...)
@@ -91,10 +93,22 @@ func (c txConn) Query(ctx context.Context, query string, args ...any) (dialect.R
 	return rows, ofTx(err)
 }
 
-// ofTx adds ErrTx to an error of an ended transaction.
+// Read is Query for errors that come with the rows.
+func (c txConn) Read(ctx context.Context, query string, args []any, read func(dialect.Rows) error) error {
+	rows, err := c.conn.Query(ctx, query, args...)
+	if err == nil {
+		err = read(rows)
+	}
+	return ofTx(err)
+}
+
+// ofTx makes an error a TxError, and adds ErrTx to that of an ended transaction.
 func ofTx(err error) error {
 	if errors.Is(err, sql.ErrTxDone) {
-		return fmt.Errorf("%w: %w", ErrTx, err)
+		err = fmt.Errorf("%w: %w", ErrTx, err)
+	}
+	if err != nil {
+		err = &TxError{Err: err}
 	}
 	return err
 }

@@ -94,8 +94,8 @@ func withDefaults(st dialect.Statements, n dialect.Names) dialect.Statements {
  ORDER BY expires
  {limit}`)
 	byID(&st.FindKeys, `SELECT k.id, k.task, k.expires,
-       (SELECT t.state FROM {task} t WHERE t.id = k.task) AS state,
-       (SELECT t.due FROM {task} t WHERE t.id = k.task) AS due
+       (SELECT t.state FROM {task} t WHERE t.id = k.task AND t.queue = k.queue) AS state,
+       (SELECT t.due FROM {task} t WHERE t.id = k.task AND t.queue = k.queue) AS due
   FROM {unique_key} k
  WHERE k.id IN ({rows})`)
 	byID(&st.LockKeys, `SELECT id, task, expires
@@ -172,7 +172,7 @@ SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, length(t.payload
     ORDER BY full_at
     {limit})
    AND full_at <= {now} - :age`)
-	byID(&st.LockWaiting, `SELECT id, state, due, created
+	byID(&st.LockWaiting, `SELECT id, queue, state, due, created
   FROM {task}
  WHERE id IN ({rows})
    AND (due IS NOT NULL OR state = 1 AND :running = 1)
@@ -193,13 +193,11 @@ SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, length(t.payload
    SET {set}
  WHERE id IN ({rows})
    AND {guard}`)
-	if !st.Returning {
-		byID(&st.Purgeable, `SELECT id, queue, task_key, state
+	byID(&st.Purgeable, `SELECT id, queue, task_key, state
   FROM {task}
  WHERE id IN ({rows})
    AND {guard}
  ORDER BY id{lock}`)
-	}
 	byID(&st.Purge, `DELETE FROM {task}
  WHERE id IN ({rows})
    AND {guard}`+returning("id, queue, task_key, state"))
@@ -209,7 +207,7 @@ SELECT {stored}, {now}
   FROM {task} t
  WHERE id IN ({rows})
    AND {purgeable}
-   AND NOT EXISTS (SELECT 1 FROM {archive} a WHERE a.id = t.id)`)
+   AND NOT EXISTS (SELECT 1 FROM {archive} a WHERE a.id = t.id AND a.fence = t.fence)`)
 	rows := func(field *dialect.Batch, text, row string) {
 		if field.SQL == "" {
 			*field = dialect.Batch{SQL: t(text), Row: row, Max: min(st.Settle.Max, 500)}

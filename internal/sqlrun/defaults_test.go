@@ -35,7 +35,7 @@ func TestDefaults(t *testing.T) {
 func TestDefaultsLockAndReturn(t *testing.T) {
 	t.Parallel()
 	st := withDefaults(dialect.Statements{ForUpdate: "FOR UPDATE", Returning: true}, dialect.Names{})
-	for _, b := range []dialect.Batch{st.LockKeys, st.LockWaiting, st.Movable} {
+	for _, b := range []dialect.Batch{st.LockKeys, st.LockWaiting, st.Movable, st.Purgeable} {
 		if !strings.HasSuffix(b.SQL, "id\n   FOR UPDATE") {
 			t.Errorf("it locks nothing: %s", b.SQL)
 		}
@@ -44,9 +44,6 @@ func TestDefaultsLockAndReturn(t *testing.T) {
 		if !strings.Contains(b.SQL, "\nRETURNING id") {
 			t.Errorf("it returns nothing: %s", b.SQL)
 		}
-	}
-	if st.Purgeable.SQL != "" {
-		t.Errorf("Purge returns its rows, but Purgeable is set: %s", st.Purgeable.SQL)
 	}
 }
 

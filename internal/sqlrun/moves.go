@@ -20,10 +20,7 @@ func (t *Texts) setMoves(fill func(string) string) {
 		for hole, text := range holes {
 			move.SQL, movable.SQL = fillHole(move.SQL, hole, text), fillHole(movable.SQL, hole, text)
 		}
-		t.Move[row.Event] = move
-		if movable.SQL != "" {
-			t.Movable[row.Event] = movable
-		}
+		t.Move[row.Event], t.Movable[row.Event] = move, movable
 	}
 }
 

@@ -20,8 +20,8 @@ type Texts struct {
 	AuditTexts
 	StatisticsTexts
 
-	// Movable locks the rows of an operator's event, if that is necessary, and Move changes them. They are the dialect's
-	// texts with the guards and assignments of the state table.
+	// Movable locks the rows of an operator's event, and Move changes them. They are the dialect's texts with the guards
+	// and assignments of the state table.
 	Movable, Move map[state.Event]dialect.Batch
 
 	// Version returns the newest migration as version, and as compatible the oldest version whose programs work with the
@@ -133,7 +133,7 @@ SELECT :version, :title, :compatible, {now}
        {now} AS now
   FROM {archive} t
  WHERE {where}
- ORDER BY t.id
+ ORDER BY t.id, t.fence
  {limit}`),
 		Attempts: t(`SELECT task, fence, queue, attempt, outcome, taken, ended, worker, error
   FROM {attempt}

@@ -1,8 +1,8 @@
 package sqlrun
 
-// A TxError is an error inside a transaction that Session.Tx ran, or of a connection that could not be acquired.
-// Committing reports that COMMIT had been sent. If the connection was lost before, nothing happened; if it was lost
-// after, the change may have happened.
+// A TxError is an error inside a transaction that Session.Tx ran or that is the caller's, or of a connection that could
+// not be acquired. Committing reports that COMMIT had been sent. If the connection was lost before, nothing happened;
+// if it was lost after, the change may have happened.
 type TxError struct {
 	Committing bool
 	Err        error

@@ -117,7 +117,7 @@ func (s *Store) CleanQueue(ctx context.Context, queue string, r Retention, h His
 	return done, err
 }
 
-// beforeRemoval runs in the transaction before tasks are removed. It may be nil.
+// beforeRemoval runs in the transaction before tasks are removed, which it has locked. It may be nil.
 type beforeRemoval func(ctx context.Context, conn dialect.Conn, ids []uuid.UUID) error
 
 // remove removes what f selects, in transactions of at most cleanBatch tasks.
@@ -158,12 +158,7 @@ func (s *Store) removePart(
 		if err != nil || len(ids) == 0 {
 			return err
 		}
-		if before != nil {
-			if err := before(ctx, conn, ids); err != nil {
-				return err
-			}
-		}
-		moved, err := s.move(ctx, conn, state.Purge, ids)
+		moved, err := s.purge(ctx, conn, ids, before)
 		if err != nil || len(moved) == 0 {
 			return err
 		}
@@ -177,9 +172,6 @@ func (s *Store) removePart(
 }
 
 func (s *Store) archive(ctx context.Context, conn dialect.Conn, ids []uuid.UUID) error {
-	if _, err := s.lockMovable(ctx, conn, state.Purge, ids); err != nil {
-		return err
-	}
 	_, err := s.sql.ExecBatch(ctx, conn, s.sql.Texts.Archive, dialect.Args{"id": dialect.Col[uuid.UUID](ids)}, len(ids))
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -34,7 +35,7 @@ type InsertRow struct {
 type Inserted struct {
 	// ID is the task's id. For a duplicate it is the existing task's id, or zero if the transaction cannot see that task.
 	ID uuid.UUID
-	// Duplicate reports that the id, the reference or the unique key was taken. Nothing was changed.
+	// Duplicate reports that the queue has a task with the id, the reference or the unique key. Nothing was changed.
 	Duplicate bool
 	// Replaced and Debounced are set when the task with the same unique key was changed instead.
 	Replaced, Debounced bool
@@ -52,7 +53,8 @@ func (s *Store) Insert(ctx context.Context, queue string, tasks []InsertRow) (ou
 	if len(b.chunks) == 1 {
 		b.only = b.args(b.rows, nil)
 	}
-	if b.only != nil && audit == nil && swap == nil && !s.sql.NeedsTx(dialect.Insert, b.only, len(b.rows)) {
+	one := len(tasks) == 1 || len(b.given) == 0 // an id of another queue refuses the whole call
+	if b.only != nil && one && audit == nil && swap == nil && !s.sql.NeedsTx(dialect.Insert, b.only, len(b.rows)) {
 		run, autocommit = s.sql.Autocommit, true // one statement is its own transaction
 	}
 	var lost error // why the outcome cannot be known
@@ -90,7 +92,41 @@ func (s *Store) InsertTx(ctx context.Context, tx sqlrun.Tx, queue string, tasks 
 	if err != nil {
 		return nil, err
 	}
+	if _, err := s.takenIDs(ctx, conn, queue, tasks); err != nil {
+		return nil, err
+	}
 	return s.newInsertBatch(queue, tasks).insert(ctx, conn)
+}
+
+// takenIDs returns those tasks whose ids the caller gave and a task of the queue has. If a task of another queue has
+// one, it returns ErrWrongQueue.
+func (s *Store) takenIDs(
+	ctx context.Context, conn dialect.Conn, queue string, tasks []InsertRow,
+) (map[uuid.UUID]dialect.Row, error) {
+	var given []uuid.UUID
+	for i := range tasks {
+		if tasks[i].GivenID {
+			given = append(given, tasks[i].ID)
+		}
+	}
+	if len(given) == 0 {
+		return nil, nil
+	}
+	taken, err := s.Peek(ctx, conn, given)
+	if err != nil {
+		return nil, err
+	}
+	return taken, inQueue(taken, queue)
+}
+
+// inQueue returns ErrWrongQueue if one of some tasks, whose ids an enqueue gave, is in another queue.
+func inQueue(tasks map[uuid.UUID]dialect.Row, queue string) error {
+	for id, row := range tasks {
+		if row.Queue != queue {
+			return fmt.Errorf("%w: it has the id %s", errs.ErrWrongQueue, id)
+		}
+	}
+	return nil
 }
 
 // insertBatch is one insert. Its rows are sorted by reference, so that two batches with the same references never
@@ -221,7 +257,10 @@ func (b *insertBatch) outcomes(ctx context.Context, conn dialect.Conn) ([]Insert
 	var existing map[uuid.UUID]dialect.Row
 	if len(missing) > 0 {
 		var err error
-		if existing, err = b.s.Peek(ctx, conn, missing); err != nil {
+		if existing, err = b.s.Peek(ctx, conn, missing); err == nil {
+			err = inQueue(existing, b.queue)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

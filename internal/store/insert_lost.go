@@ -52,6 +52,9 @@ func (b *insertBatch) searchLost(ctx context.Context, conn dialect.Conn) ([]Inse
 	for _, id := range b.given {
 		given[id] = true
 	}
+	if inQueue(rows, b.queue) != nil {
+		return nil, nil
+	}
 	happened := false
 	for id := range rows {
 		happened = happened || !given[id]

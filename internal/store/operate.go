@@ -97,11 +97,10 @@ func (s *Store) operateIn(ctx context.Context, conn dialect.Conn, op Operation, 
 		if ids, err = s.unneeded(ctx, conn, ids); err != nil || len(ids) == 0 {
 			return nil, nil, err
 		}
-		if err := s.recordRemoved(ctx, conn, ids); err != nil {
-			return nil, nil, err
-		}
+		moved, err = s.purge(ctx, conn, ids, s.recordRemoved)
+	} else {
+		moved, err = s.move(ctx, conn, op.Transition.Event, ids)
 	}
-	moved, err = s.move(ctx, conn, op.Transition.Event, ids)
 	if err == nil && len(moved) > 0 {
 		changes, err = s.changeWorkflows(ctx, conn, op.Transition.To, idsOf(moved))
 	}
@@ -123,7 +122,7 @@ func (s *Store) move(ctx context.Context, conn dialect.Conn, e state.Event, ids 
 	if !ok {
 		return nil, errors.New("the dialect has no statement for it")
 	}
-	if _, ok := s.sql.Texts.Movable[e]; !ok { // it returns what it removed
+	if e == state.Purge && s.sql.Texts.Returning { // it returns what it removed
 		return s.sql.QueryBatch(ctx, conn, move, dialect.Args{"id": dialect.Col[uuid.UUID](ids)}, len(ids))
 	}
 	rows, err := s.lockMovable(ctx, conn, e, ids)
@@ -133,14 +132,29 @@ func (s *Store) move(ctx context.Context, conn dialect.Conn, e state.Event, ids 
 	return rows, err
 }
 
-// lockMovable locks the tasks that an event may move, and returns them. It returns nil if the event needs no lock.
+// purge removes tasks, and returns them. before runs before that, unless it is nil, for those that are removed: they
+// are locked first, since another one may become purgeable meanwhile.
+func (s *Store) purge(
+	ctx context.Context, conn dialect.Conn, ids []uuid.UUID, before beforeRemoval,
+) ([]dialect.Row, error) {
+	if before != nil {
+		rows, err := s.lockMovable(ctx, conn, state.Purge, ids)
+		if err != nil || len(rows) == 0 {
+			return nil, err
+		}
+		ids = idsOf(rows)
+		if err := before(ctx, conn, ids); err != nil {
+			return nil, err
+		}
+	}
+	return s.move(ctx, conn, state.Purge, ids)
+}
+
+// lockMovable locks the tasks that an event may move, and returns them.
 func (s *Store) lockMovable(
 	ctx context.Context, conn dialect.Conn, e state.Event, ids []uuid.UUID,
 ) ([]dialect.Row, error) {
-	lock, ok := s.sql.Texts.Movable[e]
-	if !ok {
-		return nil, nil
-	}
+	lock := s.sql.Texts.Movable[e]
 	return s.sql.QueryBatch(ctx, conn, lock, dialect.Args{"id": dialect.Col[uuid.UUID](ids)}, len(ids))
 }
 

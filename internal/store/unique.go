@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/errs"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
@@ -126,13 +127,24 @@ func (s *Store) newUniqueBatch(queue string, rows []InsertRow, own bool) *unique
 // insert adds the tasks whose keys are free, and applies OnConflict for the others.
 func (b *uniqueBatch) insert(ctx context.Context, conn dialect.Conn) error {
 	for _, step := range []func(context.Context, dialect.Conn) error{
-		b.readClock, b.findKeys, b.lockTasks, b.lockKeys, b.lockChanged, b.decide, b.change, b.add, b.setKeys,
+		b.checkIDs, b.readClock, b.findKeys, b.lockTasks, b.lockKeys, b.lockChanged, b.decide, b.change, b.add, b.setKeys,
 	} {
 		if err := step(ctx, conn); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// checkIDs finds the rows whose ids are taken, before anything is changed: they are duplicates, whatever their keys.
+func (b *uniqueBatch) checkIDs(ctx context.Context, conn dialect.Conn) error {
+	taken, err := b.s.takenIDs(ctx, conn, b.queue, b.rows)
+	for i := range b.rows {
+		if _, repeated := taken[b.rows[i].ID]; repeated {
+			b.out[i] = Inserted{ID: b.rows[i].ID, Duplicate: true}
+		}
+	}
+	return err
 }
 
 // readClock reads the database's clock, if a due time is to be computed.
@@ -162,6 +174,9 @@ func (r *InsertRow) setDue(due int64) { r.RunAt, r.Delay = time.UnixMicro(due), 
 func (b *uniqueBatch) findKeys(ctx context.Context, conn dialect.Conn) error {
 	keys := map[uuid.UUID]*uniqueKey{}
 	for i := range b.rows {
+		if b.out[i].Duplicate {
+			continue
+		}
 		if b.rows[i].Unique == nil {
 			b.added = append(b.added, i)
 			continue
@@ -257,31 +272,36 @@ func (b *uniqueBatch) add(ctx context.Context, conn dialect.Conn) error {
 	return nil
 }
 
-// setKeys gives the keys to the tasks that were added. A task whose reference or id was taken gives its key up, and
-// those of the batch that it would have excluded are duplicates, too.
+// setKeys gives the keys to the tasks that were added. A key of a task whose reference was taken stays as it was, and
+// those of the batch that it would have excluded are duplicates, too. If an id was taken since checkIDs, its key may be
+// that of another call with this id, and setKeys returns ErrConflict.
 func (b *uniqueBatch) setKeys(ctx context.Context, conn dialect.Conn) error {
-	var id, task dialect.Col[uuid.UUID]
+	var id, task, unused dialect.Col[uuid.UUID]
 	var expires dialect.Col[int64]
 	for _, k := range b.keys {
 		if k.winner < 0 {
 			continue
 		}
-		own, out, until := b.rows[k.winner].ID, b.out[k.winner], k.expires
+		out := b.out[k.winner]
+		switch {
+		case !out.Duplicate && !k.fresh:
+			id, task, expires = append(id, k.id), append(task, out.ID), append(expires, k.expires)
+		case out.Duplicate && b.rows[k.winner].GivenID && (out.ID == b.rows[k.winner].ID || out.ID == uuid.Nil):
+			return fmt.Errorf("%w: another transaction has enqueued a task with this id", errs.ErrConflict)
+		case out.Duplicate && k.fresh:
+			unused = append(unused, k.id)
+		}
 		if out.Duplicate {
 			for _, i := range k.rows {
 				b.out[i] = out
 			}
-			until = 0
 		}
-		if k.fresh != out.Duplicate || out.Duplicate && out.ID == own { // it is as it should be
-			continue
+	}
+	if len(id) > 0 {
+		args := dialect.Args{"id": id, "task": task, "expires": expires}
+		if _, err := b.s.sql.ExecBatch(ctx, conn, b.s.sql.Texts.SetKeys, args, len(id)); err != nil {
+			return err
 		}
-		id, task, expires = append(id, k.id), append(task, own), append(expires, until)
 	}
-	if len(id) == 0 {
-		return nil
-	}
-	args := dialect.Args{"id": id, "task": task, "expires": expires}
-	_, err := b.s.sql.ExecBatch(ctx, conn, b.s.sql.Texts.SetKeys, args, len(id))
-	return err
+	return b.s.dropKeys(ctx, conn, unused)
 }

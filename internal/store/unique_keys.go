@@ -81,8 +81,14 @@ func (s *Store) cleanKeysOnce(ctx context.Context, conn dialect.Conn) (checked i
 			return 0, err
 		}
 	}
-	if len(ended) > 0 {
-		_, err = s.sql.ExecBatch(ctx, conn, s.sql.Texts.DropKeys, dialect.Args{"id": ended}, len(ended))
+	return len(old), s.dropKeys(ctx, conn, ended)
+}
+
+// dropKeys removes keys that the transaction has locked.
+func (s *Store) dropKeys(ctx context.Context, conn dialect.Conn, ids dialect.Col[uuid.UUID]) error {
+	if len(ids) == 0 {
+		return nil
 	}
-	return len(old), err
+	_, err := s.sql.ExecBatch(ctx, conn, s.sql.Texts.DropKeys, dialect.Args{"id": ids}, len(ids))
+	return err
 }

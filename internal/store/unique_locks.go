@@ -36,7 +36,8 @@ func (b *uniqueBatch) lockTasks(ctx context.Context, conn dialect.Conn) error {
 	return b.lock(ctx, conn, keys)
 }
 
-// lock locks the tasks that some keys name, if they wait and, where a key is held until its task ends, if they run.
+// lock locks the tasks that some keys name, if they wait and, where a key is held until its task ends, if they run. A
+// task that moved to another queue under its id is not one of them.
 func (b *uniqueBatch) lock(ctx context.Context, conn dialect.Conn, keys []*uniqueKey) error {
 	ids := map[bool][]uuid.UUID{}
 	for _, k := range keys {
@@ -56,6 +57,7 @@ func (b *uniqueBatch) lock(ctx context.Context, conn dialect.Conn, keys []*uniqu
 		if err != nil {
 			return err
 		}
+		rows = slices.DeleteFunc(rows, func(r dialect.Row) bool { return r.Queue != b.queue })
 		maps.Copy(b.locked, byID(rows))
 	}
 	return nil

@@ -52,10 +52,8 @@ func (e world) archive() {
 	ids := append(completed, e.leased(1)...)
 	args := dialect.Args{"id": ids}
 	copied := func(ctx context.Context, c dialect.Conn) error {
-		if lock, ok := st.Movable[state.Purge]; ok {
-			if _, err := e.s.QueryBatch(ctx, c, lock, args, len(ids)); err != nil {
-				return err
-			}
+		if _, err := e.s.QueryBatch(ctx, c, st.Movable[state.Purge], args, len(ids)); err != nil {
+			return err
 		}
 		_, err := e.s.ExecBatch(ctx, c, st.Archive, args, len(ids))
 		return err
@@ -65,13 +63,12 @@ func (e world) archive() {
 		e.want("Archive", len(where(st.ListArchive, state.Completed)), len(completed))
 		e.want("Archive of what is leased", len(where(st.ListArchive, state.Processing)), 0)
 	}
-	purge := st.Move[state.Purge]
-	if lock, ok := st.Movable[state.Purge]; ok {
-		e.want("Movable for Purge", e.change(lock, args, len(ids)), len(completed))
-		e.want("Purge", e.change(purge, args, len(ids)), 0) // it returns nothing then
-	} else {
-		e.want("Purge", e.change(purge, args, len(ids)), len(completed))
+	e.want("Purgeable", e.change(st.Movable[state.Purge], args, len(ids)), len(completed))
+	returned := 0
+	if st.Returning {
+		returned = len(completed)
 	}
+	e.want("Purge", e.change(st.Move[state.Purge], args, len(ids)), returned)
 	e.want("left after Purge", e.in(state.Completed), 0)
 }
 

@@ -114,9 +114,7 @@ func (r runner) field(name string, v reflect.Value) {
 		r.batch(name, v)
 	case map[state.Event]dialect.Batch:
 		for _, row := range state.ByOperator() { // every operator's event has its statement
-			if b, ok := v[row.Event]; ok || row.Event != state.Purge || name != "Movable" {
-				r.batch(name+" "+string(row.Event), b)
-			}
+			r.batch(name+" "+string(row.Event), v[row.Event])
 		}
 	case map[state.State]string: // conditions
 		for _, in := range slices.Sorted(maps.Keys(v)) {

@@ -56,9 +56,10 @@ UNION ALL SELECT lower(hex(id)), attempt, CASE state WHEN 2 THEN 'completed' WHE
  WHERE taken_at > 0 AND state IN (2, 3, 4)
    AND NOT EXISTS (SELECT 1 FROM {attempt} AS a WHERE a.task = t.id AND a.fence = t.fence);
 
--- Tasks that retention has moved out of the table of tasks. dbq never removes a row from it.
+-- Tasks that retention has moved out of the table of tasks. dbq never removes a row from it. An id can be used again
+-- after its task was archived; the fences of its tasks differ.
 CREATE TABLE IF NOT EXISTS {archive} (
-  id BINARY(16) NOT NULL PRIMARY KEY,
+  id BINARY(16) NOT NULL,
   queue VARBINARY(400) NOT NULL,
   reference VARBINARY(800),
   kind VARBINARY(400) NOT NULL,
@@ -88,6 +89,7 @@ CREATE TABLE IF NOT EXISTS {archive} (
   taken BIGINT AS (NULLIF(taken_at, -1)) VIRTUAL,
   lane TINYINT AS (CASE WHEN due_at >= 0 THEN 0 WHEN state = 1 THEN 9 ELSE state END) STORED,
   archived BIGINT NOT NULL COMMENT 'when it was moved here',
+  PRIMARY KEY (id, fence),
   CONSTRAINT {prefix}archive_state CHECK (state IN (0, 1, 2, 3, 4)),
   CONSTRAINT {prefix}archive_priority CHECK (priority BETWEEN 0 AND 9)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'Tasks that retention has moved out of the table of tasks.';

@@ -2,7 +2,8 @@
 -- Runs first for an enqueue of unique tasks, without locks. Indexes: the primary keys of unique_key and task.
 SELECT k.id, k.task, k.expires, t.state, t.due
   FROM {unique_key} AS k FORCE INDEX (PRIMARY)
-  LEFT JOIN {task} AS t FORCE INDEX (PRIMARY) ON t.id = k.task
+  LEFT JOIN {task} AS t FORCE INDEX (PRIMARY)
+         ON t.id = k.task AND t.queue = k.queue
  WHERE k.id IN ({rows});
 
 -- FindKeys row
@@ -12,7 +13,7 @@ SELECT k.id, k.task, k.expires, t.state, t.due
 -- Runs after FindKeys, for tasks that it has found: for others, InnoDB would lock a gap at REPEATABLE READ. It runs
 -- before LockKeys: a transaction that has completed a task and enqueues its successor locks in this order, too.
 -- Index: the primary key.
-SELECT id, state, due, created
+SELECT id, queue, state, due, created
   FROM {task} FORCE INDEX (PRIMARY)
  WHERE id IN ({rows})
    AND (due_at >= 0 OR state = {PROCESSING} AND :running = 1)

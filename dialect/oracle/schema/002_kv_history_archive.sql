@@ -66,7 +66,8 @@ UNION ALL SELECT LOWER(RAWTOHEX(id)), attempt,
 
 COMMENT ON TABLE {attempts} IS 'All attempts that have ended.';
 
--- Tasks that retention has moved out of the table of tasks. dbq never removes a row from it.
+-- Tasks that retention has moved out of the table of tasks. dbq never removes a row from it. An id can be used again
+-- after its task was archived; the fences of its tasks differ.
 CREATE TABLE {archive} (
   id RAW(16) NOT NULL,
   queue VARCHAR2(400 BYTE) NOT NULL,
@@ -95,7 +96,7 @@ CREATE TABLE {archive} (
   result BLOB,
   progress BLOB,
   archived NUMBER(19) NOT NULL,
-  CONSTRAINT {prefix}arch_pk PRIMARY KEY (id),
+  CONSTRAINT {prefix}arch_pk PRIMARY KEY (id, fence),
   CONSTRAINT {prefix}arch_state CHECK (state IN (0, 1, 2, 3, 4)),
   CONSTRAINT {prefix}arch_prio CHECK (priority BETWEEN 0 AND 9)
 );

@@ -49,7 +49,7 @@ SELECT {stored}, {now}
   FROM {task} t
  WHERE id IN ({rows})
    AND {purgeable}
-   AND NOT EXISTS (SELECT 1 FROM {archive} a WHERE a.id = t.id);
+   AND NOT EXISTS (SELECT 1 FROM {archive} a WHERE a.id = t.id AND a.fence = t.fence);
 
 -- Archive row
 :id;

@@ -72,9 +72,10 @@ SELECT task, attempt, outcome, to_timestamp(taken / 1e6) AS taken, to_timestamp(
 
 COMMENT ON VIEW {attempts} IS 'All attempts that have ended.';
 
--- Tasks that retention has moved out of the table of tasks. dbq never removes a row from it.
+-- Tasks that retention has moved out of the table of tasks. dbq never removes a row from it. An id can be used again
+-- after its task was archived; the fences of its tasks differ.
 CREATE TABLE {archive} (LIKE {task} INCLUDING CONSTRAINTS INCLUDING COMMENTS,
-  archived bigint NOT NULL, PRIMARY KEY (id));
+  archived bigint NOT NULL, PRIMARY KEY (id, fence));
 
 COMMENT ON TABLE {archive} IS 'Tasks that retention has moved out of the table of tasks.';
 COMMENT ON COLUMN {archive}.archived IS 'when it was moved here';

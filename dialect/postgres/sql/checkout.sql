@@ -31,31 +31,6 @@ pick AS MATERIALIZED (
           (SELECT NOT bool_and({fits})
              FROM pick) AS cut;
 
--- Text expired
--- Runs after "see expired" (strategy skip-locked) and at polls that found nothing due, and at intervals otherwise
--- (strategy advisory). Index: task_busy, from :oldest on. ended finds and locks tasks whose lease expired, pick keeps
--- those whose payloads fit, claimed those that no renewal holds, done leases them again or moves them to POISON, and
--- recorded adds their lost attempts to the history. state + 0 hides the condition of done from the planner.
--- with found = t.id, t.fence, t.ctid AS place
--- with size_name = size
--- with lock = FOR UPDATE SKIP LOCKED
--- with source = claimed, clock
--- with match = t.ctid = claimed.place
-WITH {clock},
-ended AS MATERIALIZED (
-  {search_expired}),
-pick AS MATERIALIZED (
-  SELECT *
-    FROM (SELECT e.*, {total} AS total FROM ended AS e) AS e
-   WHERE {fits}),
-{claimed},
-done AS MATERIALIZED (
-  {take_over}),
-{recorded}
-SELECT done.*,
-       (SELECT count(*) FROM ended) > (SELECT count(*) FROM pick) AS cut
-  FROM done;
-
 -- Text queue lock
 -- Runs first in the transaction of a checkout, whose end releases the lock. The lock's name contains the table's oid,
 -- so clients that name the schema and clients that use the search path take the same lock.
@@ -70,13 +45,20 @@ WITH {clock}
 {search_ready};
 
 -- Text see expired
--- Runs at polls that found nothing due, and at intervals otherwise (strategies skip-locked and cas). Index: task_busy,
--- from :oldest on. If it finds a task, "expired" (skip-locked) or "take expired" (cas) follows in a transaction.
--- with found = t.id, t.fence
--- with size_name = payload_size
--- with lock =
+-- Runs at polls that found nothing due, and at intervals otherwise. Index: task_busy, from :oldest on. If it finds a
+-- task, "take expired" follows in a transaction. It reads the few tasks in PROCESSING that were taken since :oldest,
+-- but not those under this checkout's own token, which it may have taken a moment ago for a very short lease.
 WITH {clock}
-{search_expired};
+SELECT t.id, t.fence, {size} AS payload_size
+  FROM {task} t
+ WHERE t.queue = :queue
+   AND t.state = {PROCESSING}
+   AND t.updated >= CAST(:oldest AS bigint)
+   AND t.holder <> :holder
+   AND {not_renewed}
+   AND {over}
+   AND {unpaused}
+ LIMIT :limit;
 
 -- Batch take ready
 -- Runs after "see ready". Index: the primary key.
@@ -89,8 +71,11 @@ WITH {clock},
 {take};
 
 -- Batch take expired
--- Runs after "see expired". Index: the primary key. pick locks the candidates, claimed keeps those that no renewal
--- holds, done leases them again or moves them to POISON, and recorded adds their lost attempts to the history.
+-- Runs after "see expired". Index: the primary key. pick locks the candidates whose fence is unchanged, claimed keeps
+-- those that no renewal holds, done leases them again or moves them to POISON, and recorded adds their lost attempts
+-- to the history. The lock gives pick the rows as they are now, and done reads those of its snapshot. The fence
+-- connects the two: it is the same in all versions of a row that one lease has. So claim writes no fence that no lease
+-- will have.
 -- state + 0 hides the condition from the planner, which would otherwise start the join from the index task_busy.
 -- with still = t.state + 0 = {PROCESSING}
 -- with source = claimed, clock
@@ -140,22 +125,6 @@ SELECT {found}
     LIMIT :limit
     {lock}) AS x
  LIMIT :limit;
-
--- search_expired
--- The search reads the few tasks in PROCESSING that were taken since :oldest. It leaves out those under this
--- checkout's own token, which it may have taken a moment ago for a very short lease.
-SELECT {found}, {size} AS {size_name},
-       {was}
-  FROM {task} t
- WHERE t.queue = :queue
-   AND t.state = {PROCESSING}
-   AND t.updated >= CAST(:oldest AS bigint)
-   AND t.holder <> :holder
-   AND {not_renewed}
-   AND {over}
-   AND {unpaused}
- LIMIT :limit
- {lock};
 
 -- pick_given
 pick AS MATERIALIZED (

@@ -52,5 +52,4 @@ SELECT {stored},
   FROM {task} t
  WHERE t.id = ANY (CAST(:id AS uuid[]))
    AND {purgeable}
-   FOR UPDATE
 ON CONFLICT DO NOTHING;

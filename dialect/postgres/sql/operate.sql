@@ -17,6 +17,16 @@ UPDATE {task} t
  WHERE t.id = ANY (CAST(:id AS uuid[]))
    AND {guard};
 
+-- Purgeable
+-- Runs before Archive and RecordLast, if they run: a task that becomes purgeable after them must stay. Index: the
+-- primary key.
+SELECT t.id, t.queue, t.task_key, t.state
+  FROM {task} t
+ WHERE t.id = ANY (CAST(:id AS uuid[]))
+   AND {guard}
+ ORDER BY t.id
+   FOR UPDATE;
+
 -- Purge
 -- Runs after Archive and RecordLast, if they run. Index: the primary key.
 DELETE FROM {task} t

@@ -2,13 +2,13 @@
 -- Runs first for an enqueue of unique tasks. Indexes: the primary keys of unique_key and task.
 SELECT k.id, k.task, k.expires, t.state, t.due
   FROM {unique_key} k
-  LEFT JOIN {task} t ON t.id = k.task
+  LEFT JOIN {task} t ON t.id = k.task AND t.queue = k.queue
  WHERE k.id = {given_ids};
 
 -- LockWaiting
 -- Runs after FindKeys, before LockKeys: a transaction that has completed a task and enqueues its successor locks in
 -- this order, too. Index: the primary key. state + 0 keeps the planner from using a partial index.
-SELECT t.id, t.state, t.due, t.created
+SELECT t.id, t.queue, t.state, t.due, t.created
   FROM {task} t
  WHERE t.id = {given_ids}
    AND (t.due IS NOT NULL OR t.state + 0 = {PROCESSING} AND CAST(:running AS smallint) = 1)

@@ -53,7 +53,8 @@ UNION ALL SELECT lower(hex(id)), attempt, CASE state WHEN 2 THEN 'completed' WHE
  WHERE taken IS NOT NULL AND state IN (2, 3, 4)
    AND NOT EXISTS (SELECT 1 FROM {attempt} AS a WHERE a.task = t.id AND a.fence = t.fence);
 
--- Tasks that retention has moved out of the table of tasks. dbq never removes a row from it.
+-- Tasks that retention has moved out of the table of tasks. dbq never removes a row from it. An id can be used again
+-- after its task was archived; the fences of its tasks differ.
 CREATE TABLE {archive} (
   id BLOB NOT NULL CONSTRAINT {prefix}archive_id_length CHECK (length(id) = 16),
   queue TEXT NOT NULL,
@@ -84,7 +85,7 @@ CREATE TABLE {archive} (
   progress BLOB,
   archived INTEGER NOT NULL) STRICT;
 
-CREATE UNIQUE INDEX {prefix}archive_id ON {archive} (id);
+CREATE UNIQUE INDEX {prefix}archive_id ON {archive} (id, fence);
 
 -- The tasks of the archive as a person reads them, with the names of states and with times as timestamps.
 CREATE VIEW {archived} AS

@@ -1,6 +1,6 @@
 -- LockWaiting
 -- Runs after FindKeys. There is no other writer, so it need not lock. Index: task_id.
-SELECT t.id, t.state, t.due, t.created
+SELECT t.id, t.queue, t.state, t.due, t.created
   FROM (VALUES {rows}) AS d
   JOIN {task} AS t ON t.id = +d.column1
  WHERE +t.due IS NOT NULL

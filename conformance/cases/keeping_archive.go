@@ -1,0 +1,41 @@
+package cases
+
+import (
+	"slices"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
+)
+
+// keepingArchiveOfID archives three tasks of one id, one after the other, among others.
+func keepingArchiveOfID(t *test) {
+	const keep = 20 * time.Millisecond
+	c := t.open()
+	q, id := c.Queue("q"), dbq.NewID()
+	want := []string{"first", "second", "third"}
+	for _, round := range want {
+		t.enqueue(q, dbq.NewTask{})
+		t.enqueue(q, dbq.NewTask{ID: id})
+		for _, task := range t.checkout(q, 10, long) {
+			t.must(q.Complete(t.ctx, task.Lease, []byte(round)))
+			t.awaitAge(c, task.ID, keep)
+		}
+		done, err := admin.New(c).Clean(t.ctx, q.Name(), dbq.Retention{Completed: keep, Archive: true})
+		if err != nil || done.Tasks != 2 {
+			t.Errorf("%s: cleaned %+v, %v, want 2 tasks", round, done, err)
+		}
+	}
+	archived, err := admin.New(c).Archived(t.ctx, admin.Filter{Queue: "q"})
+	t.must(err)
+	var got []string
+	for _, task := range archived {
+		if task.ID == id {
+			got = append(got, string(task.Result))
+		}
+	}
+	if len(archived) != 6 || !slices.Equal(got, want) {
+		t.Errorf("the archive has %d tasks, and %q of the id; want 6 and %q", len(archived), got, want)
+	}
+	t.wantAttempts(c, id, "1 completed, 1 completed, 1 completed")
+}
