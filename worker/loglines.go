@@ -32,6 +32,7 @@ var (
 	lineExhausted = &line{slog.LevelError, "worker: tasks went to POISON: the lease of their last attempt expired"}
 	linePanic     = &line{slog.LevelError, "worker: handler panicked"}
 	lineConflict  = &line{slog.LevelDebug, "worker: attempt ended in a conflict and does not count"}
+	lineUncalled  = &line{slog.LevelWarn, "worker: handler was not called; the attempt does not count"}
 	lineLost      = &line{slog.LevelWarn, "worker: leases lost"}
 	lineTakeover  = &line{slog.LevelWarn, "worker: took over tasks whose leases expired"}
 	lineStuck     = &line{slog.LevelError, "worker: handler has not returned since its context ended"}

@@ -145,7 +145,7 @@ func (s *settler) settled(batch []settlement, out []dbq.Settled) {
 func (s *settler) stillHeld(batch []settlement, err error) (keep, gone []settlement) {
 	over := errors.Is(err, dbq.ErrClosed) || s.shutdown.final.Err() != nil
 	for _, st := range batch {
-		if !over && st.leased.left() > 0 {
+		if !over && st.leased.keepsTrying() {
 			keep = append(keep, st)
 		} else {
 			gone = append(gone, st)
