@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -46,17 +45,17 @@ func (a *attempts) end(l *leased, o dbq.Outcome, cause error, took time.Duration
 		a.conflicts.forget(l.task.ID)
 		a.leases.remove(l)
 	case !completes && l.isLost(): // a success may be settled by the handler itself; the fence decides
-		a.lost(l, cmp.Or(cause, dbq.ErrLeaseLost))
+		a.lost(l, l.lostCause())
 	case failed && errors.Is(cause, ErrShutdown):
 		a.settle(l, dbq.Released(0), o.Cause(), took)
 	case failed && wasNotCalled(o.Cause()):
 		pause := store.Jittered(uncalledPause)
 		a.log.each(lineUncalled, aboutTask(&l.task, "next", "in "+seconds(pause), "error", errorText(o.Cause()))...)
-		a.settle(l, dbq.Released(pause), o.Cause(), took)
+		a.putBack(l, pause, o.Cause(), took)
 	case failed && cause == nil && a.cfg.Queue.Client().IsConflict(o.Cause()):
 		if pause, ok := a.conflicts.add(l.task.ID); ok {
 			a.log.each(lineConflict, aboutTask(&l.task, "next", "in "+seconds(pause), "error", errorText(o.Cause()))...)
-			a.settle(l, dbq.Released(pause), o.Cause(), took)
+			a.putBack(l, pause, o.Cause(), took)
 			return
 		}
 		a.settle(l, a.within(l, o), o.Cause(), took)
@@ -108,6 +107,12 @@ func (a *attempts) abandon(l *leased, cause error, took time.Duration) {
 	} else {
 		a.leases.giveUp(l)
 	}
+}
+
+// putBack releases a task for a pause through no fault of its own. UntilEmpty waits for it.
+func (a *attempts) putBack(l *leased, pause time.Duration, err error, took time.Duration) {
+	l.backIn = pause
+	a.settle(l, dbq.Released(pause), err, took)
 }
 
 func (a *attempts) settle(l *leased, how dbq.Outcome, err error, took time.Duration) {

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -12,10 +13,12 @@ type leased struct {
 	received time.Time // when its checkout returned
 
 	// The following are set before the handler is called and do not change afterwards.
-	began  time.Time     // when the handler was called; zero if it has not been
-	turn   *turn         // for a suspect that may run; nil for other tasks
-	slot   func()        // gives back the slot of a Group; nil for a worker without one
-	backIn time.Duration // the task is released for this long, and UntilEmpty waits for it
+	began time.Time // when the handler was called; zero if it has not been
+	turn  *turn     // for a suspect that may run; nil for other tasks
+	slot  func()    // gives back the slot of a Group; nil for a worker without one
+
+	// backIn is how long the task is released for; UntilEmpty waits for it. It is set before the release.
+	backIn time.Duration
 
 	// The following are guarded by leases.mu.
 	in         *leases
@@ -26,6 +29,7 @@ type leased struct {
 	uncalled   bool      // see leases.unmark
 	vouched    time.Time // until then no other worker has the task, even if the lease has expired; see leaseKeeper.vouch
 	state      leaseState
+	lostBy     error       // why it is lost or expired
 	invocation *invocation // while the handler runs
 	listed     bool        // in the list of leases
 	prev, next *leased
@@ -46,6 +50,7 @@ const (
 	finished                   // its settlement is under way
 	expired                    // by the worker's clock; the database may count it as held a little longer
 	lost                       // according to the database
+	ended                      // by its own handler, which has not returned
 )
 
 // isLost reports whether the lease is known to be lost.
@@ -53,6 +58,13 @@ func (l *leased) isLost() bool {
 	l.in.mu.Lock()
 	defer l.in.mu.Unlock()
 	return l.state == lost || l.state == expired
+}
+
+// lostCause returns why the lease is lost.
+func (l *leased) lostCause() error {
+	l.in.mu.Lock()
+	defer l.in.mu.Unlock()
+	return cmp.Or(l.lostBy, dbq.ErrLeaseLost)
 }
 
 // currentLease returns the lease after its last renewal.

@@ -272,14 +272,20 @@ func (s *leases) lose(l *leased, cause error) {
 		return
 	}
 	inv := l.invocation
-	l.state = lost
-	if inv == nil {
-		return
+	l.state, l.lostBy = lost, cmp.Or(cause, dbq.ErrLeaseLost)
+	if inv != nil {
+		inv.check(time.Now())
 	}
-	if len(inv.tasks) == 1 {
-		inv.lostBy = cmp.Or(cause, dbq.ErrLeaseLost)
+}
+
+// endedItself records that a task is no longer leased because its own handler has ended the attempt, in a transaction
+// of its own. The handler may go on.
+func (s *leases) endedItself(l *leased) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l.state == running {
+		l.state = ended
 	}
-	inv.check(time.Now())
 }
 
 // invocations returns the calls of handlers that have not returned.
@@ -309,9 +315,9 @@ func (s *leases) cancelAll(cause error) {
 	}
 }
 
-// checkBy schedules check for a time, or earlier. The caller holds s.mu.
+// checkBy schedules check for a time, or earlier; zero means never. The caller holds s.mu.
 func (s *leases) checkBy(t time.Time) {
-	if !s.closed && (s.timerAt.IsZero() || t.Before(s.timerAt)) {
+	if !s.closed && !t.IsZero() && (s.timerAt.IsZero() || t.Before(s.timerAt)) {
 		s.timerAt = t
 		s.timer.Reset(time.Until(t))
 	}

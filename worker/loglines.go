@@ -34,6 +34,7 @@ var (
 	lineConflict  = &line{slog.LevelDebug, "worker: attempt ended in a conflict and does not count"}
 	lineUncalled  = &line{slog.LevelWarn, "worker: handler was not called; the attempt does not count"}
 	lineLost      = &line{slog.LevelWarn, "worker: leases lost"}
+	lineWithdrawn = &line{slog.LevelInfo, "worker: tasks withdrawn by operators"}
 	lineTakeover  = &line{slog.LevelWarn, "worker: took over tasks whose leases expired"}
 	lineStuck     = &line{slog.LevelError, "worker: handler has not returned since its context ended"}
 	lineReturned  = &line{slog.LevelInfo, "worker: handler returned long after its context ended"}
