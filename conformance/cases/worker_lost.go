@@ -17,7 +17,7 @@ import (
 // lostCases are about what a worker reports of leases that it lost.
 func lostCases() []Case {
 	return inGroup("Worker",
-		Case{Name: "LostLeaseSaysWhy", Once: true, run: workerLostWhy,
+		Case{Name: "LostLeaseNamesTheCause", Once: true, run: workerLostWhy,
 			Law: "The cause of a handler's context says how its lease was lost: taken over, revoked or cancelled, by whom and " +
 				"why, whichever query finds out first; and what an operator did is no warning in the log."},
 		Case{Name: "HandlerGoesOnAfterCompleteTx", Once: true, run: workerGoesOn,
