@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -19,8 +17,7 @@ import (
 // tasks get one:
 //
 //   - a task on its last attempt, which must not be made twice;
-//   - a suspect: a task that was with a dying worker suspectAfter times, and may be the cause. Only one suspect runs in
-//     a process at a time, so that no other one is blamed for what it does.
+//   - a suspect on trial; see trials.
 type admission struct {
 	*env
 	leases   *leases
@@ -28,85 +25,57 @@ type admission struct {
 	attempts *attempts
 }
 
-const suspectAfter = 2
-
-// Marking may take a sixth of a lease, or markLeast if that is more, while leases last. It waits for rows that other
-// transactions have locked, and holds a connection that renewals may need. If it takes longer, the tasks are released
-// for a while.
+// Marking may take a sixth of a lease, or markLeast if that is more, but half of what is left of the lease at most. It
+// waits for rows that other transactions have locked, and holds a connection that renewals may need. If it takes
+// longer, the tasks are released for a while.
 const markLeast = time.Second
 
-// suspectWait is how long a suspect waits for its turn; it blocks an executor meanwhile. Then it is released for a
-// time between putOffLeast and putOffMost.
+// A suspect whose turn has not come is released for as long as others have been running, within these limits.
 const (
-	suspectWait = 100 * time.Millisecond
 	putOffLeast = time.Second
-	putOffMost  = time.Minute
+	putOffMost  = 10 * time.Second
 )
 
-// onlySuspect is full while a suspect runs in any worker of this process: the workers would die together.
-var (
-	onlySuspect      = make(chan struct{}, 1)
-	onlySuspectBegan atomic.Int64 // in nanoseconds since 1970; 0 if none runs
-)
+func (l *leased) onTrial() bool { return l.turn != nil && l.turn.trial }
 
-func isSuspect(t *dbq.Task) bool { return t.Lapses >= suspectAfter }
+func (l *leased) mustMark() bool { return l.onTrial() || l.task.Attempt >= l.task.MaxAttempts }
 
-func mustMark(l *leased) bool { return isSuspect(&l.task) || l.task.Attempt >= l.task.MaxAttempts }
-
-// admit returns the tasks that can start now: all of them, or a single suspect. done is called when they have ended.
-func (a *admission) admit(tasks []*leased) (begin []*leased, done func()) {
-	done = func() {}
-	if !slices.ContainsFunc(tasks, mustMark) { // as almost always
-		return tasks, done
-	}
-	var others, suspects []*leased
+// admit returns the tasks that can start now: all of them, or those whose turn has come. The caller ends their turns.
+func (a *admission) admit(tasks []*leased) (begin []*leased) {
 	for _, l := range tasks {
 		if isSuspect(&l.task) {
-			suspects = append(suspects, l)
-		} else {
-			others = append(others, l)
+			tasks = a.takeTurns(tasks)
+			break
 		}
 	}
-	if len(suspects) > 0 {
-		if unblock, ok := beginSuspect(); ok {
-			done, suspects[0].unblock = unblock, unblock
-			for _, l := range others {
-				a.settler.release(l, 0) // due again at once; it does not wait for the suspect
+	if !slices.ContainsFunc(tasks, (*leased).mustMark) { // as almost always
+		return tasks
+	}
+	return a.mark(tasks)
+}
+
+// takeTurns returns the tasks that can start beside the suspects among them, or one that is on trial.
+func (a *admission) takeTurns(tasks []*leased) (begin []*leased) {
+	var late []*leased
+	first := true // only the first suspect waits for its turn
+	for _, l := range tasks {
+		if isSuspect(&l.task) {
+			ok := inProcess.begin(l, first)
+			if first = false; !ok {
+				late = append(late, l)
+				continue
 			}
-			others, suspects = suspects[:1], suspects[1:]
 		}
-		a.putOff(suspects)
+		begin = append(begin, l)
 	}
-	return a.mark(others), done
-}
-
-// beginSuspect records that a suspect runs, if its turn comes soon. unblock can be called more than once.
-func beginSuspect() (unblock func(), ok bool) {
-	select {
-	case onlySuspect <- struct{}{}:
-	default:
-		if suspectRunsFor() > suspectWait {
-			return nil, false
+	a.putOff(late)
+	if i := slices.IndexFunc(begin, (*leased).onTrial); i >= 0 {
+		for _, l := range slices.Concat(begin[:i], begin[i+1:]) {
+			a.settler.release(l, 0) // due again at once; it does not wait for the suspect
 		}
-		select {
-		case onlySuspect <- struct{}{}:
-		case <-time.After(suspectWait):
-			return nil, false
-		}
+		begin = begin[i : i+1]
 	}
-	onlySuspectBegan.Store(time.Now().UnixNano())
-	return sync.OnceFunc(func() {
-		onlySuspectBegan.Store(0)
-		<-onlySuspect
-	}), true
-}
-
-// suspectRunsFor returns how long a suspect has been running, or zero if none is.
-func suspectRunsFor() time.Duration {
-	if began := onlySuspectBegan.Load(); began != 0 {
-		return time.Duration(time.Now().UnixNano() - began)
-	}
-	return 0
+	return begin
 }
 
 // mark marks the attempts that must count as started, and returns the tasks that can start. Tasks that cannot start
@@ -114,12 +83,16 @@ func suspectRunsFor() time.Duration {
 func (a *admission) mark(tasks []*leased) (begin []*leased) {
 	var must []*leased
 	var ls []dbq.Lease
-	wait := max(a.settings().lease/6, markLeast)
+	lease := a.settings().lease
+	wait := max(lease/6, markLeast)
 	for _, l := range tasks {
-		if left := l.left(); left > 0 && mustMark(l) {
-			must, ls, wait = append(must, l), append(ls, l.currentLease()), min(wait, left)
-		} else {
+		switch left := l.left(); {
+		case !l.mustMark():
 			begin = append(begin, l)
+		case left < lease/3: // renewals are overdue, and the lease may end between the mark and the call
+			a.putOff([]*leased{l})
+		default:
+			must, ls, wait = append(must, l), append(ls, l.currentLease()), min(wait, left/2)
 		}
 	}
 	if len(must) == 0 {
@@ -131,17 +104,14 @@ func (a *admission) mark(tasks []*leased) (begin []*leased) {
 	if !errors.Is(err, context.DeadlineExceeded) { // mostly a locked row; other calls notice an outage
 		a.health.report(opStart, err)
 	}
-	if err != nil {
-		a.putOff(must)
-		return begin
-	}
 	for _, l := range must {
-		switch {
-		case !slices.ContainsFunc(marked, func(lease dbq.Lease) bool { return lease.Task == l.task.ID }):
+		switch isMarked := func(lease dbq.Lease) bool { return lease.Task == l.task.ID }; {
+		case err != nil:
+			a.leases.unmark(l)
+			a.putOff([]*leased{l})
+		case !slices.ContainsFunc(marked, isMarked):
 			a.leases.lose(l, nil)
 			a.attempts.lost(l, errNotStarted)
-		case l.left() <= 0:
-			a.putOff([]*leased{l}) // its mark would count as an attempt
 		default:
 			begin = append(begin, l)
 		}
@@ -149,10 +119,11 @@ func (a *admission) mark(tasks []*leased) (begin []*leased) {
 	return begin
 }
 
-// putOff releases tasks for a while, which is longer if a suspect has been running for long.
+// putOff releases tasks for a while.
 func (a *admission) putOff(tasks []*leased) {
-	pause := min(max(suspectRunsFor(), putOffLeast), putOffMost)
+	pause := min(max(inProcess.runFor(), putOffLeast), putOffMost)
 	for _, l := range tasks {
+		inProcess.end(l)
 		l.backIn = pause
 		a.settler.release(l, pause)
 	}

@@ -14,8 +14,9 @@ import (
 	"github.com/dbq-go/dbq/worker"
 )
 
-// A suspect is marked as started, and is the only one that runs; other tasks run beside it.
-func TestSuspectsRunOneAtATime(t *testing.T) {
+// A suspect on trial is marked as started, and is the only one that runs; other tasks run beside it. After so many
+// lapses, no other suspects of this process can vouch for it.
+func TestTrialsRunOneAtATime(t *testing.T) {
 	t.Parallel()
 	for name, batches := range map[string]bool{"single": false, "batches": true} {
 		t.Run(name, func(t *testing.T) {
@@ -23,7 +24,7 @@ func TestSuspectsRunOneAtATime(t *testing.T) {
 			q := open(t)
 			ids := enqueue(t, q, 8, dbq.NewTask{Kind: "plain"})
 			ids = append(ids, enqueue(t, q, 4, dbq.NewTask{Kind: "suspect"})...)
-			exec(t, q, "UPDATE dbq_task SET lapses = 2 WHERE kind = 'suspect'")
+			exec(t, q, "UPDATE dbq_task SET lapses = 90 WHERE kind = 'suspect'")
 			var suspects atomic.Int64
 			handle := func(_ context.Context, task dbq.Task) error {
 				if marked := isMarked(t, q, task); marked != (task.Kind == "suspect") {
@@ -92,12 +93,12 @@ func TestLastAttemptsAreMarked(t *testing.T) {
 	}
 }
 
-// A handler that ignores its end is not in the way of other suspects for ever.
+// A handler that ignores its end does not keep other suspects from their trials.
 func TestStuckSuspectLetsOthersRun(t *testing.T) {
 	t.Parallel()
 	q := open(t)
 	ids := enqueue(t, q, 2, dbq.NewTask{MaxAttempts: 3})
-	exec(t, q, "UPDATE dbq_task SET lapses = 2")
+	exec(t, q, "UPDATE dbq_task SET lapses = 90")
 	release := make(chan struct{})
 	var calls atomic.Int64
 	stop := start(t, worker.Worker{Queue: q, Concurrency: 2, Timeout: 20 * time.Millisecond, Grace: 20 * time.Millisecond,

@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -9,6 +8,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/internal/handling"
+	"github.com/dbq-go/dbq/internal/store"
 	"github.com/dbq-go/dbq/state"
 )
 
@@ -24,6 +24,14 @@ type attempts struct {
 // errNotStarted is the cause of a lost lease if the task had not been passed to a handler.
 var errNotStarted = errors.New("the lease ended before the task was started")
 
+// uncalledPause is for how long a task is released whose handler could not be called, less a random part of up to half.
+const uncalledPause = time.Second
+
+func wasNotCalled(err error) bool {
+	_, is := errors.AsType[*handling.NotCalledError](err)
+	return is
+}
+
 // end ends an attempt with its handler's outcome. cause is the reason why the handler's context ended, or nil if it
 // did not.
 func (a *attempts) end(l *leased, o dbq.Outcome, cause error, took time.Duration) {
@@ -37,13 +45,17 @@ func (a *attempts) end(l *leased, o dbq.Outcome, cause error, took time.Duration
 		a.conflicts.forget(l.task.ID)
 		a.leases.remove(l)
 	case !completes && l.isLost(): // a success may be settled by the handler itself; the fence decides
-		a.lost(l, cmp.Or(cause, dbq.ErrLeaseLost))
+		a.lost(l, l.lostCause())
 	case failed && errors.Is(cause, ErrShutdown):
 		a.settle(l, dbq.Released(0), o.Cause(), took)
+	case failed && wasNotCalled(o.Cause()):
+		pause := store.Jittered(uncalledPause)
+		a.log.each(lineUncalled, aboutTask(&l.task, "next", "in "+seconds(pause), "error", errorText(o.Cause()))...)
+		a.putBack(l, pause, o.Cause(), took)
 	case failed && cause == nil && a.cfg.Queue.Client().IsConflict(o.Cause()):
 		if pause, ok := a.conflicts.add(l.task.ID); ok {
 			a.log.each(lineConflict, aboutTask(&l.task, "next", "in "+seconds(pause), "error", errorText(o.Cause()))...)
-			a.settle(l, dbq.Released(pause), o.Cause(), took)
+			a.putBack(l, pause, o.Cause(), took)
 			return
 		}
 		a.settle(l, a.within(l, o), o.Cause(), took)
@@ -73,6 +85,19 @@ func (a *attempts) lost(l *leased, cause error) {
 	a.results.leaseLost(&l.task, cause)
 }
 
+// notStarted gives up a task that is lost, or releases it if the worker only had no time left to start it: unless
+// another worker has taken it over meanwhile, the attempt does not count.
+func (a *attempts) notStarted(l *leased) {
+	if l.isLost() {
+		a.lost(l, errNotStarted)
+		return
+	}
+	if l.mustMark() {
+		a.leases.unmark(l)
+	}
+	a.settler.release(l, 0)
+}
+
 // abandon ends the attempt of a handler that ignores the end of its context, if the worker still holds the task:
 // after Timeout it has failed. Otherwise the lease is lost, or left to expire because the handler may still be
 // working.
@@ -82,6 +107,12 @@ func (a *attempts) abandon(l *leased, cause error, took time.Duration) {
 	} else {
 		a.leases.giveUp(l)
 	}
+}
+
+// putBack releases a task for a pause through no fault of its own. UntilEmpty waits for it.
+func (a *attempts) putBack(l *leased, pause time.Duration, err error, took time.Duration) {
+	l.backIn = pause
+	a.settle(l, dbq.Released(pause), err, took)
 }
 
 func (a *attempts) settle(l *leased, how dbq.Outcome, err error, took time.Duration) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/internal/handling"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -83,5 +85,32 @@ func TestUntilEmptyReturnsWhenItsTaskWasRevoked(t *testing.T) {
 	}
 	if took := time.Since(began); took > time.Minute {
 		t.Errorf("Run returned after %v, want it at once", took)
+	}
+}
+
+// A task that the worker has put back itself is not left behind, whether its transaction met a conflict or could not
+// begin.
+func TestUntilEmptyWaitsForTasksPutBack(t *testing.T) {
+	t.Parallel()
+	for name, err := range map[string]error{"conflict": dbq.ErrConflict,
+		"not called": &handling.NotCalledError{Err: dbq.ErrUnavailable}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := open(t)
+			ids := enqueue(t, q, 5, dbq.NewTask{MaxAttempts: 1})
+			var calls atomic.Int64
+			runEmpty(t, worker.Worker{Queue: q, Concurrency: 1, Logger: slog.New(slog.DiscardHandler),
+				Handler: worker.Func(func(context.Context, dbq.Task) error {
+					if calls.Add(1) > int64(len(ids))-2 && calls.Load() <= int64(len(ids)) {
+						return err // the last ones, so that nothing else is due
+					}
+					return nil
+				})})
+			for _, id := range ids {
+				if task := get(t, q, id); task.State != dbq.StateCompleted || task.Attempt != 1 {
+					t.Errorf("Run returned while a task was %v after attempt %d", task.State, task.Attempt)
+				}
+			}
+		})
 	}
 }

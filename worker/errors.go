@@ -24,4 +24,9 @@ var (
 	// has cancelled it. The cause also wraps dbq.ErrLeaseLost, and its text names the operator and the reason.
 	ErrRevoked   = errors.New("worker: the task was revoked")
 	ErrCancelled = errors.New("worker: the task was cancelled")
+
+	// ErrTakenOver is the cause of a handler's context when another worker has taken its task over, and ErrUnreachable
+	// when its lease could not be renewed in time. The cause also wraps dbq.ErrLeaseLost.
+	ErrTakenOver   = errors.New("worker: another worker has taken the task over")
+	ErrUnreachable = errors.New("worker: the lease could not be renewed in time")
 )

@@ -144,9 +144,7 @@ func (x *executors) abandonOne(inv *invocation, stack string) {
 		x.observe(Observation{Type: Stuck, Task: l.task, Duration: took, Err: cause})
 	}
 	for _, l := range inv.tasks {
-		if l.unblock != nil {
-			l.unblock()
-		}
+		inProcess.end(l)
 		x.attempts.abandon(l, cause, took)
 	}
 	if x.abandoned.Add(1) <= int64(x.settings().concurrency) {
@@ -208,8 +206,12 @@ func (x *executor) next() bool {
 // handle calls the handler for the tasks that can start, and ends their attempts. It returns false if the worker has
 // continued without this executor.
 func (x *executor) handle(tasks []*leased) bool {
-	begin, done := x.admission.admit(tasks)
-	defer done()
+	begin := x.admission.admit(tasks)
+	defer func() {
+		for _, l := range begin {
+			inProcess.end(l)
+		}
+	}()
 	return len(begin) == 0 || x.call(begin)
 }
 
@@ -219,8 +221,8 @@ func (x *executor) call(tasks []*leased) bool {
 		timeout = x.limits(&tasks[0].task).Timeout
 	}
 	inv, gone := x.leases.begin(x.base, x.goroutine, tasks, timeout)
-	for _, l := range gone { // lost, or out of time
-		x.attempts.lost(l, errNotStarted)
+	for _, l := range gone {
+		x.attempts.notStarted(l)
 	}
 	if inv == nil {
 		return true

@@ -175,6 +175,9 @@ func (f *fetcher) noticeWorkflows(tasks []dbq.Task) {
 // A checkout must not run then, because it would take over this worker's own tasks. So its deadline is the end of the
 // first lease, and it returns nothing while a renewal is overdue.
 func (f *fetcher) lease(ctx context.Context, want int, lease time.Duration) (out access.CheckoutResult, err error) {
+	if f.leases.unmarking() {
+		return out, nil
+	}
 	q := access.ForWorker(f.cfg.Queue, f.cfg.ID)
 	first, some := time.Time{}, false
 	if q.Client().Info().Server.OneWriter {

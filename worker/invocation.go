@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"cmp"
 	"context"
 	"time"
 
@@ -20,7 +19,6 @@ type invocation struct {
 	start     time.Time
 
 	// The following are guarded by leases.mu.
-	lostBy    error     // why the lease was lost, if known
 	deadline  time.Time // from Timeout; zero means none
 	ended     time.Time // when ctx ended; zero if it has not
 	returned  bool
@@ -77,17 +75,28 @@ func (inv *invocation) check(now time.Time) {
 	held := false
 	for _, l := range inv.tasks {
 		if l.state == running && !l.ends().After(now) {
-			l.state = expired
+			l.state, l.lostBy = expired, errUnreachable
 		}
-		held = held || l.state == running
+		held = held || l.state == running || l.state == ended
 	}
 	switch {
 	case !held:
-		inv.end(now, cmp.Or(inv.lostBy, dbq.ErrLeaseLost))
+		inv.end(now, inv.lostBy())
 	case !inv.deadline.IsZero() && !inv.deadline.After(now):
 		inv.end(now, ErrTimeout)
 	}
 	inv.in.checkBy(inv.nextCheck())
+}
+
+// lostBy returns how the leases were lost, if it is the same for all. The caller holds leases.mu.
+func (inv *invocation) lostBy() error {
+	cause := inv.tasks[0].lostBy
+	for _, l := range inv.tasks {
+		if l.lostBy != cause {
+			return dbq.ErrLeaseLost
+		}
+	}
+	return cause
 }
 
 // end ends the context. The caller holds leases.mu.

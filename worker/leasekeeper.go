@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -18,8 +17,6 @@ const (
 	// revokedLeast.
 	revokedEvery = 1900 * time.Millisecond
 	revokedLeast = 100 * time.Millisecond
-	// revokedTimeout limits each such query.
-	revokedTimeout = 5 * time.Second
 )
 
 // leaseKeeper renews the leases of a worker, and ends the handlers whose leases are lost or revoked.
@@ -87,19 +84,32 @@ func (k *leaseKeeper) renewAll(ctx context.Context, lease time.Duration, overdue
 func (k *leaseKeeper) renewSome(ctx context.Context, ls []dbq.Lease, byKey map[leaseKey]*leased,
 	lease time.Duration) error {
 	// A call that hangs, as on a dead connection, must leave time for others.
-	ctx, cancel := context.WithTimeout(ctx, lease/6)
+	inTime, cancel := context.WithTimeout(ctx, lease/6)
 	defer cancel()
-	renewed, lost, err := k.cfg.Queue.ExtendMany(ctx, ls, lease)
+	renewed, lost, err := k.cfg.Queue.ExtendMany(inTime, ls, lease)
 	if err != nil {
 		k.leases.unanswered(ls, byKey)
 	}
 	for _, l := range renewed {
 		k.leases.renewed(byKey[key(l)], l)
 	}
-	for _, l := range lost {
-		k.leases.lose(byKey[key(l)], nil)
-	}
+	k.lose(ctx, lost, byKey)
 	return err
+}
+
+// lose ends the handlers whose leases are lost, with the cause, but not those that have ended their attempts.
+func (k *leaseKeeper) lose(ctx context.Context, ls []dbq.Lease, byKey map[leaseKey]*leased) {
+	if len(ls) == 0 {
+		return
+	}
+	causes, err := k.whyLost(ctx, ls)
+	for _, l := range ls {
+		if cause := causes[key(l)]; cause != nil || err != nil {
+			k.leases.lose(byKey[key(l)], cause)
+		} else {
+			k.leases.endedItself(byKey[key(l)])
+		}
+	}
 }
 
 // vouch queries which of the leases that cannot be renewed are still this worker's. These count as held for another
@@ -108,9 +118,9 @@ func (k *leaseKeeper) renewSome(ctx context.Context, ls []dbq.Lease, byKey map[l
 // worker that took its task over.
 func (k *leaseKeeper) vouch(ctx context.Context, ls []dbq.Lease, byKey map[leaseKey]*leased, lease time.Duration) {
 	begun := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, lease/6)
+	inTime, cancel := context.WithTimeout(ctx, lease/6)
 	defer cancel()
-	held, err := access.StillHeld(ctx, k.cfg.Queue, ls)
+	held, err := access.StillHeld(inTime, k.cfg.Queue, ls)
 	if err != nil {
 		return
 	}
@@ -118,13 +128,15 @@ func (k *leaseKeeper) vouch(ctx context.Context, ls []dbq.Lease, byKey map[lease
 	for _, l := range held {
 		free[key(l)] = true
 	}
+	var lost []dbq.Lease
 	for _, l := range ls {
-		if task := byKey[key(l)]; free[key(l)] {
-			k.leases.vouch(task, begun.Add(lease/2))
+		if free[key(l)] {
+			k.leases.vouch(byKey[key(l)], begun.Add(lease/2))
 		} else {
-			k.leases.lose(task, nil)
+			lost = append(lost, l)
 		}
 	}
+	k.lose(ctx, lost, byKey)
 }
 
 // watchRevoked ends the handlers whose tasks are revoked or cancelled, until ctx ends: at once where the database
@@ -160,21 +172,11 @@ func (k *leaseKeeper) endRevoked(ctx context.Context, least time.Duration) {
 }
 
 func (k *leaseKeeper) endRevokedOf(ctx context.Context, ls []dbq.Lease, byKey map[leaseKey]*leased) {
-	once, cancel := context.WithTimeout(ctx, revokedTimeout)
-	defer cancel()
-	lost, err := access.Lost(once, k.cfg.Queue, ls)
+	causes, err := k.whyLost(ctx, ls)
 	if ctx.Err() == nil { // renewals find what this query misses
 		k.health.report(opRevoked, err)
 	}
-	for _, l := range lost {
-		var cause error
-		if l.Revoked != "" {
-			reason := ErrRevoked
-			if l.Cancelled {
-				reason = ErrCancelled
-			}
-			cause = fmt.Errorf("%w: %s (%w)", reason, l.Revoked, dbq.ErrLeaseLost)
-		}
-		k.leases.lose(byKey[key(l.Lease)], cause)
+	for lost, cause := range causes {
+		k.leases.lose(byKey[lost], cause)
 	}
 }

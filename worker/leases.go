@@ -10,95 +10,6 @@ import (
 	"github.com/google/uuid"
 )
 
-// leased is one task that the worker holds.
-type leased struct {
-	task     dbq.Task
-	received time.Time // when its checkout returned
-
-	// The following are set before the handler is called and do not change afterwards.
-	began   time.Time     // when the handler was called; zero if it has not been
-	unblock func()        // for a suspect: lets another suspect run; nil for other tasks
-	slot    func()        // gives back the slot of a Group; nil for a worker without one
-	backIn  time.Duration // the task is released for this long, and UntilEmpty waits for it
-
-	// The following are guarded by leases.mu.
-	in         *leases
-	lease      dbq.Lease // after its last renewal
-	progress   []byte    // what the handler has reported; nil for nothing
-	unsaved    bool      // no renewal has stored progress yet
-	resend     bool      // each renewal stores progress; see unanswered
-	vouched    time.Time // until then no other worker has the task, even if the lease has expired; see leaseKeeper.vouch
-	state      leaseState
-	invocation *invocation // while the handler runs
-	listed     bool        // in the list of leases
-	prev, next *leased
-}
-
-// freeSlot gives back the task's slot. It may be called more than once.
-func (l *leased) freeSlot() {
-	if l.slot != nil {
-		l.slot()
-	}
-}
-
-type leaseState int
-
-const (
-	waiting  leaseState = iota // for the handler
-	running                    // in the handler
-	finished                   // its settlement is under way
-	expired                    // by the worker's clock; the database may count it as held a little longer
-	lost                       // according to the database
-)
-
-// isLost reports whether the lease is known to be lost.
-func (l *leased) isLost() bool {
-	l.in.mu.Lock()
-	defer l.in.mu.Unlock()
-	return l.state == lost || l.state == expired
-}
-
-// currentLease returns the lease after its last renewal.
-func (l *leased) currentLease() dbq.Lease {
-	l.in.mu.Lock()
-	defer l.in.mu.Unlock()
-	return l.lease
-}
-
-// settlements returns the settlements to send, with the leases after their last renewal.
-func (s *leases) settlements(batch []settlement) []dbq.Settlement {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	out := make([]dbq.Settlement, len(batch))
-	for i := range batch {
-		st := &batch[i]
-		lease := st.leased.lease
-		lease.Progress = st.leased.progress
-		out[i] = access.Settlement(lease, st.how, access.SettleOptions{
-			Again:        st.again,
-			Unrecorded:   s.settings().history == dbq.HistoryNone || st.leased.began.IsZero(),
-			AttemptsLeft: st.leased.task.Attempt < st.leased.task.MaxAttempts,
-			Cause:        st.err,
-		})
-	}
-	return out
-}
-
-// left returns how long the worker still holds the task, by its own monotonic clock.
-func (l *leased) left() time.Duration {
-	l.in.mu.Lock()
-	defer l.in.mu.Unlock()
-	return time.Until(l.ends())
-}
-
-// ends returns when the task is lost, unless its lease is renewed or vouched for. The caller holds leases.mu.
-func (l *leased) ends() time.Time {
-	if l.vouched.After(l.lease.Until) {
-		return l.vouched
-	}
-	return l.lease.Until
-}
-
 // leases are the tasks that a worker holds, each from its checkout to its settlement, and the handlers' calls for
 // them. It cancels the context of a call whose leases have ended. It is safe for concurrent use.
 type leases struct {
@@ -109,6 +20,8 @@ type leases struct {
 	mu    sync.Mutex
 	first *leased // of an unordered list
 	n     int
+	// uncalled is how many tasks may be marked as started though their handlers were not called; see unmark.
+	uncalled int
 	// unsettled is the time until which the database may count tasks as held that the worker has given up.
 	unsettled time.Time
 	// timer calls check. It serves all invocations: a timer for each would cost more than a short handler.
@@ -167,6 +80,9 @@ func (s *leases) remove(ls ...*leased) {
 		l.freeSlot()
 		l.listed, l.prev, l.next = false, nil, nil
 		s.n--
+		if l.uncalled {
+			s.uncalled--
+		}
 		if l.backIn > 0 {
 			s.extendUnsettled(l.backIn)
 		}
@@ -188,6 +104,25 @@ func (s *leases) giveUp(l *leased) {
 	}
 	s.mu.Unlock()
 	s.remove(l)
+}
+
+// unmark records that a task is released that may be marked as started, though its handler was not called. If its
+// lease ended first, the attempt would count. So its release is tried until the database answers, and the worker
+// takes over no tasks before.
+func (s *leases) unmark(l *leased) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l.listed && !l.uncalled {
+		l.uncalled = true
+		s.uncalled++
+	}
+}
+
+// unmarking reports whether any such task is left.
+func (s *leases) unmarking() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.uncalled > 0
 }
 
 // mayHold records that for up to d the database may count tasks as held that the worker does not know of.
@@ -236,6 +171,25 @@ type leaseKey struct {
 }
 
 func key(l dbq.Lease) leaseKey { return leaseKey{l.Task, l.Fence} }
+
+// settlements returns the settlements to send, with the leases after their last renewal.
+func (s *leases) settlements(batch []settlement) []dbq.Settlement {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]dbq.Settlement, len(batch))
+	for i := range batch {
+		st := &batch[i]
+		lease := st.leased.lease
+		lease.Progress = st.leased.progress
+		out[i] = access.Settlement(lease, st.how, access.SettleOptions{
+			Again:        st.again,
+			Unrecorded:   s.settings().history == dbq.HistoryNone || st.leased.began.IsZero(),
+			AttemptsLeft: st.leased.task.Attempt < st.leased.task.MaxAttempts,
+			Cause:        st.err,
+		})
+	}
+	return out
+}
 
 // toRenew returns the leases to renew for the given time, and their tasks by key: all that were not leased or renewed
 // a moment ago, and those with progress to store. It omits a task that is being settled while more than half of its
@@ -318,14 +272,20 @@ func (s *leases) lose(l *leased, cause error) {
 		return
 	}
 	inv := l.invocation
-	l.state = lost
-	if inv == nil {
-		return
+	l.state, l.lostBy = lost, cmp.Or(cause, dbq.ErrLeaseLost)
+	if inv != nil {
+		inv.check(time.Now())
 	}
-	if len(inv.tasks) == 1 {
-		inv.lostBy = cmp.Or(cause, dbq.ErrLeaseLost)
+}
+
+// endedItself records that a task is no longer leased because its own handler has ended the attempt, in a transaction
+// of its own. The handler may go on.
+func (s *leases) endedItself(l *leased) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l.state == running {
+		l.state = ended
 	}
-	inv.check(time.Now())
 }
 
 // invocations returns the calls of handlers that have not returned.
@@ -355,9 +315,9 @@ func (s *leases) cancelAll(cause error) {
 	}
 }
 
-// checkBy schedules check for a time, or earlier. The caller holds s.mu.
+// checkBy schedules check for a time, or earlier; zero means never. The caller holds s.mu.
 func (s *leases) checkBy(t time.Time) {
-	if !s.closed && (s.timerAt.IsZero() || t.Before(s.timerAt)) {
+	if !s.closed && !t.IsZero() && (s.timerAt.IsZero() || t.Before(s.timerAt)) {
 		s.timerAt = t
 		s.timer.Reset(time.Until(t))
 	}

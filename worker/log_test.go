@@ -196,7 +196,7 @@ func TestLogOfAWorkersLife(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	log.next(t, 8, "WARN worker: leases lost", "tasks=3",
+	log.next(t, 8, "INFO worker: tasks withdrawn by operators", "tasks=3",
 		"cause=worker: the task was revoked: revoked by ann: wrong list*")
 
 	power.Pause()
@@ -257,12 +257,12 @@ func TestLogOfAFlood(t *testing.T) {
 		if _, err := admin.New(q.Client()).OperateMany(t.Context(), admin.Revoke, all); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "the lines count all", func() bool { return log.sum(t, "leases lost", "tasks") == n })
+		eventually(t, "the lines count all", func() bool { return log.sum(t, "withdrawn", "tasks") == n })
 		if err := stop(); err != nil {
 			t.Error(err)
 		}
-		if lines := len(log.like("leases lost")); lines > windows(revoked) || log.sum(t, "leases lost", "tasks") != n {
-			t.Errorf("%d lines about %d lost leases: %v", lines, n, log.like("leases lost"))
+		if lines := len(log.like("withdrawn")); lines > windows(revoked) || log.sum(t, "withdrawn", "tasks") != n {
+			t.Errorf("%d lines about %d withdrawn tasks: %v", lines, n, log.like("withdrawn"))
 		}
 	})
 	t.Run("failures", func(t *testing.T) {

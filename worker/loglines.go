@@ -32,7 +32,9 @@ var (
 	lineExhausted = &line{slog.LevelError, "worker: tasks went to POISON: the lease of their last attempt expired"}
 	linePanic     = &line{slog.LevelError, "worker: handler panicked"}
 	lineConflict  = &line{slog.LevelDebug, "worker: attempt ended in a conflict and does not count"}
+	lineUncalled  = &line{slog.LevelWarn, "worker: handler was not called; the attempt does not count"}
 	lineLost      = &line{slog.LevelWarn, "worker: leases lost"}
+	lineWithdrawn = &line{slog.LevelInfo, "worker: tasks withdrawn by operators"}
 	lineTakeover  = &line{slog.LevelWarn, "worker: took over tasks whose leases expired"}
 	lineStuck     = &line{slog.LevelError, "worker: handler has not returned since its context ended"}
 	lineReturned  = &line{slog.LevelInfo, "worker: handler returned long after its context ended"}

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 	"sync/atomic"
@@ -21,15 +22,15 @@ type results struct {
 	lost     atomic.Int64 // leases that were lost
 }
 
-// settled processes the result of a settlement that was not locked.
-func (r *results) settled(st *settlement, out dbq.Settled) {
+// settled processes the result of a settlement that was not locked. why is how the lease was lost, if it is known.
+func (r *results) settled(st *settlement, out dbq.Settled, why error) {
 	t := &st.leased.task
 	if r.observed() {
 		r.observe(Observation{Type: Recorded, Task: *t, State: out.State, Err: out.Err})
 	}
 	switch {
 	case errors.Is(out.Err, dbq.ErrLeaseLost):
-		r.leaseLost(t, dbq.ErrLeaseLost)
+		r.leaseLost(t, cmp.Or(why, dbq.ErrLeaseLost))
 		return
 	case out.Err != nil:
 		r.log.each(lineUnsure, aboutTask(t, "event", string(st.how.Event()), "error", errorText(out.Err))...)
@@ -87,7 +88,11 @@ func (r *results) wentToPoison(t dbq.Task, err error) {
 func (r *results) leaseLost(t *dbq.Task, cause error) {
 	r.lost.Add(1)
 	r.observe(Observation{Type: LeaseLost, Task: *t})
-	r.log.count(lineLost, t.ID, errorText(cause), "cause", errorText(cause))
+	line := lineLost
+	if isWithdrawn(cause) {
+		line = lineWithdrawn
+	}
+	r.log.count(line, t.ID, errorText(cause), "cause", errorText(cause))
 }
 
 // logFailure logs a failed attempt. to is the task's state now.

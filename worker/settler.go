@@ -130,6 +130,7 @@ func (s *settler) settled(batch []settlement, out []dbq.Settled) {
 	}
 	s.putAside(locked)
 	s.leases.remove(tasks...)
+	causes := s.whyUnsettled(s.shutdown.final, batch, out)
 	for i := range batch {
 		if isLocked(out[i]) {
 			continue
@@ -137,7 +138,7 @@ func (s *settler) settled(batch []settlement, out []dbq.Settled) {
 		if errors.Is(out[i].Err, dbq.ErrMayHaveHappened) {
 			s.leases.mayHold(s.settings().lease)
 		}
-		s.results.settled(&batch[i], out[i])
+		s.results.settled(&batch[i], out[i], causes[key(batch[i].leased.task.Lease)])
 	}
 }
 
@@ -145,7 +146,7 @@ func (s *settler) settled(batch []settlement, out []dbq.Settled) {
 func (s *settler) stillHeld(batch []settlement, err error) (keep, gone []settlement) {
 	over := errors.Is(err, dbq.ErrClosed) || s.shutdown.final.Err() != nil
 	for _, st := range batch {
-		if !over && st.leased.left() > 0 {
+		if !over && st.leased.keepsTrying() {
 			keep = append(keep, st)
 		} else {
 			gone = append(gone, st)

@@ -71,7 +71,10 @@ func TestHandlerThatSettledItsTaskReturnsNil(t *testing.T) {
 				Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})),
 				Handler: worker.Func(func(ctx context.Context, task dbq.Task) error {
 					err := c.settle(ctx, q, task)
-					<-ctx.Done() // the heartbeat finds that the task is not leased any more
+					select { // a heartbeat finds that the task is not leased any more
+					case <-ctx.Done():
+					case <-time.After(time.Second):
+					}
 					ended <- err
 					return nil
 				})})

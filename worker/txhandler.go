@@ -27,6 +27,9 @@ const txEndTimeout = 10 * time.Second
 // back, and later statements would run outside of it. If Func does not return the error, the task is not completed,
 // and the attempt ends in a conflict.
 //
+// If the transaction cannot begin, because the database does not serve it or no connection is free before ctx ends,
+// Func is not called, and the attempt does not count.
+//
 // If Func returns any outcome but a completion, or panics, or ctx ends, the transaction is rolled back. If the commit
 // fails, the handler checks whether it happened. A TxHandler works only in a Worker whose Queue is in the same
 // database.
@@ -69,7 +72,7 @@ func (h TxHandler) handle(ctx context.Context, q *dbq.Queue, t dbq.Task) dbq.Out
 	defer detach()
 	tx, err := q.Client().DB().BeginTx(inner, &sql.TxOptions{Isolation: h.Isolation})
 	if err != nil {
-		return dbq.Failed(err)
+		return notCalled(ctx, q, t, err)
 	}
 	defer func() { _ = tx.Rollback() }() // after an error, a panic or runtime.Goexit
 	end := dbq.Completed(nil)
@@ -77,7 +80,7 @@ func (h TxHandler) handle(ctx context.Context, q *dbq.Queue, t dbq.Task) dbq.Out
 		end = dbq.Deleted()
 	}
 	if err := q.SettleTx(ctx, tx, t.Lease, end); err != nil {
-		return dbq.Failed(err)
+		return notCalled(ctx, q, t, err)
 	}
 	o := h.Func(ctx, tx, t)
 	switch {
@@ -104,6 +107,16 @@ func (h TxHandler) handle(ctx context.Context, q *dbq.Queue, t dbq.Task) dbq.Out
 		}
 	}
 	return dbq.Completed(inTransaction)
+}
+
+// notCalled returns the outcome of an attempt whose Func was not called. It does not count if ctx has ended while the
+// handler waited for a connection or the task's row, or if the database could not serve it.
+func notCalled(ctx context.Context, q *dbq.Queue, t dbq.Task, err error) dbq.Outcome {
+	err = access.Of(q.Client()).Wrap("begin", q.Name(), t.ID, err)
+	if ctx.Err() != nil || errors.Is(err, dbq.ErrUnavailable) || errors.Is(err, dbq.ErrMayHaveHappened) {
+		err = &handling.NotCalledError{Err: err}
+	}
+	return dbq.Failed(err)
 }
 
 // stillOpen returns an error if the server has rolled the transaction back, as after a deadlock that f has not

@@ -51,7 +51,7 @@ func groups() [][]Case {
 		slices.Concat(limitCases(), limitKeyCases(), keyRateCases(), orderCases(), limitLockedCases()),
 		slices.Concat(scheduleCases(), scheduleLaws()), auditCases(), roundTripCases(), errorCases(), clockCases(),
 		wakeCases(), contentionCases(), faultCases(),
-		slices.Concat(workerCases(), runtimeCases(), logCases(), groupCases(), killerCases()),
+		slices.Concat(workerCases(), runtimeCases(), logCases(), groupCases(), killerCases(), lostCases()),
 		workerTxCases(), failoverCases(),
 	}
 }

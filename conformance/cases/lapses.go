@@ -1,18 +1,12 @@
 package cases
 
 import (
-	"context"
 	"fmt"
-	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
-	"github.com/dbq-go/dbq/conformance/internal/transcript"
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/internal/access"
-	"github.com/dbq-go/dbq/state"
-	"github.com/dbq-go/dbq/worker"
-	"github.com/google/uuid"
 )
 
 // lapseCases are about leases that expire before their attempts are known to have started.
@@ -24,14 +18,6 @@ func lapseCases() []Case {
 		Case{Name: "StartedAttemptCounts", run: lapseStarted,
 			Law: "When a worker's lease expires after its attempt was marked as started, the attempt counts; a lost lease " +
 				"cannot be marked."})
-}
-
-// killerCases are about tasks that end their worker's process.
-func killerCases() []Case {
-	return inGroup("Worker",
-		Case{Name: "CrashingTaskCostsNoOtherAttempts", Slow: true, Once: true, Alone: true, run: workerCrashingTask,
-			Law: "A task that kills its worker process goes to POISON after at most two more crashes than it has attempts, " +
-				"and costs no other task an attempt."})
 }
 
 // lapsed records n earlier lapses of each task of a queue.
@@ -118,67 +104,4 @@ func lapseStarted(t *test) {
 		t.wantNone("the last attempt is exhausted", other)
 		return t.get(c, id).State == dbq.StatePoison
 	})
-}
-
-// crashingKind is the kind of a task that kills its process.
-const crashingKind = "killer"
-
-// childCrashingTasks runs a worker, some of whose handlers kill its process, until its standard input ends.
-func childCrashingTasks(ctx context.Context, w *transcript.Caller, s childSpec) error {
-	return (&worker.Worker{Queue: w.Queue, Concurrency: 5, Batch: s.Batch[0], Lease: s.Lease,
-		PollMax: 100 * time.Millisecond, Grace: defaultPatience,
-		Handler: worker.Func(func(_ context.Context, task dbq.Task) error {
-			if task.Kind == crashingKind {
-				time.Sleep(s.Pause / 2) // others begin
-				return killSelf()
-			}
-			time.Sleep(s.Pause)
-			return nil
-		})}).Run(ctx)
-}
-
-func workerCrashingTask(t *test) {
-	c := t.open()
-	q := c.Queue("crashing tasks")
-	const attempts, most = 3, 20
-	ids := t.enqueueMany(q, 12, func(i int, nt *dbq.NewTask) {
-		if nt.MaxAttempts = attempts; i == 2 {
-			nt.Kind = crashingKind
-		}
-	})
-	deaths := 0
-	for ended := false; !ended; {
-		p := t.start(childSpec{Do: "crashing tasks", Name: fmt.Sprintf("process %d", deaths), Queue: q.Name(),
-			Batch: []int{10}, Lease: long, Pause: 100 * time.Millisecond})
-		t.eventually("the process ends, or the work", func() bool {
-			ended = t.crashingTasksEnded(c, ids)
-			return ended || p.gone()
-		})
-		if ended {
-			p.stop()
-		} else if deaths++; deaths > most {
-			t.Fatalf("the task has killed %d processes", deaths)
-		}
-		t.expireLeases(q)
-	}
-	if deaths < attempts || deaths > attempts+2 {
-		t.Errorf("the task killed %d processes, want its %d attempts and at most 2 more", deaths, attempts)
-	}
-	for i, id := range ids {
-		if i == 2 {
-			t.wantState(c, id, dbq.StatePoison)
-		} else if task := t.wantState(c, id, dbq.StateCompleted); task.Attempt != 1 {
-			t.Errorf("task %d beside it was completed as attempt %d, want 1", i, task.Attempt)
-		}
-	}
-}
-
-// crashingTasksEnded reports whether nothing more happens to the tasks without an operator.
-func (t *test) crashingTasksEnded(c *dbq.Client, ids []uuid.UUID) bool {
-	for _, id := range ids {
-		if s := t.get(c, id).State; s != state.Completed && s != state.Poison {
-			return false
-		}
-	}
-	return true
 }

@@ -5,11 +5,13 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/worker"
+	"github.com/google/uuid"
 )
 
 func workerTxCases() []Case {
@@ -20,6 +22,9 @@ func workerTxCases() []Case {
 		Case{Name: "FailureLeavesNothing", Once: true, run: workerTxFails,
 			Law: "When a handler that runs in the transaction that completes its task fails, nothing of it remains, and the " +
 				"next attempt may succeed."},
+		Case{Name: "NoTransactionCostsNoAttempt", Once: true, run: workerTxNone,
+			Law: "An attempt does not count if the transaction for its handler could not begin: all connections were in use " +
+				"until Timeout, or the server was away."},
 	)
 }
 
@@ -96,5 +101,72 @@ func workerTxFails(t *test) {
 	}
 	if n := t.sideRows(c, side); n != 1 {
 		t.Errorf("the task has %d effects after %d calls, want 1", n, calls.Load())
+	}
+}
+
+func workerTxNone(t *test) {
+	c := t.open()
+	if !c.Info().Server.OneWriter {
+		c = t.openCallersPool(4)
+	}
+	t.enqueueMany(c.Queue("slow"), 2, nil)
+	held := make(chan struct{}, 2)
+	stop := t.runWorker(worker.Worker{Queue: c.Queue("slow"), Concurrency: 2, Logger: quietLog,
+		Handler: worker.TxFunc(func(context.Context, *sql.Tx, dbq.Task) error {
+			held <- struct{}{}
+			time.Sleep(time.Second)
+			return nil
+		})})
+	defer stop()
+	quick := t.enqueueMany(c.Queue("quick"), 20, func(_ int, nt *dbq.NewTask) { nt.MaxAttempts = 1000 })
+	var mu sync.Mutex
+	calls := map[uuid.UUID]int{}
+	t.await("a slow handler has its transaction", held)
+	stopQuick := t.runWorker(worker.Worker{Queue: c.Queue("quick"), Timeout: 100 * time.Millisecond, Logger: quietLog,
+		PollMax: 50 * time.Millisecond, Backoff: soon,
+		Handler: worker.TxFunc(func(_ context.Context, _ *sql.Tx, task dbq.Task) error {
+			mu.Lock()
+			defer mu.Unlock()
+			calls[task.ID]++
+			return nil
+		})})
+	defer stopQuick()
+	for _, id := range quick {
+		t.eventually("the task ends", func() bool { return t.get(c, id).Ended() })
+		task := t.wantState(c, id, dbq.StateCompleted)
+		mu.Lock()
+		n := calls[id] // more than one if a busy machine did not commit before Timeout
+		mu.Unlock()
+		if task.Attempt > n {
+			t.Errorf("a task was completed as attempt %d after %d calls", task.Attempt, n)
+		}
+	}
+	if !c.Info().Server.OneWriter {
+		t.txHandlerWithoutServer()
+	}
+}
+
+// txHandlerWithoutServer takes the server away between the checkout and the handler's transaction.
+func (t *test) txHandlerWithoutServer() {
+	p, dsn := t.throughProxy()
+	direct, c := t.open(), t.openDSN(dsn)
+	id := t.enqueue(direct.Queue("away"), dbq.NewTask{MaxAttempts: 1})
+	var calls atomic.Int64
+	stop := t.runWorker(worker.Worker{Queue: c.Queue("away"), Concurrency: 1, Logger: quietLog,
+		PollMax: 50 * time.Millisecond,
+		Middleware: []worker.Middleware{func(next worker.Handler) worker.Handler {
+			return worker.HandlerFunc(func(ctx context.Context, task dbq.Task) dbq.Outcome {
+				if calls.Add(1) == 1 {
+					p.GoDown()
+					defer p.Heal()
+				}
+				return next.HandleTask(ctx, task)
+			})
+		}},
+		Handler: worker.TxFunc(func(context.Context, *sql.Tx, dbq.Task) error { return nil })})
+	defer stop()
+	t.eventually("the task ends", func() bool { return t.get(direct, id).Ended() })
+	if task := t.wantState(direct, id, dbq.StateCompleted); task.Attempt != 1 || calls.Load() != 2 {
+		t.Errorf("the task was completed as attempt %d after %d calls, want 1 after 2", task.Attempt, calls.Load())
 	}
 }

@@ -12,9 +12,10 @@ const timedLeast = 50
 
 // NeedsTx reports whether rows need several statements. An insert that may skip rows needs a second one in the
 // same transaction, which reads the added rows: if that ran later, a row that had been completed and removed by then
-// would look like one that was not added. A renewal commits by itself: the rows that it changed may be read later.
+// would look like one that was not added. A renewal or a mark commits by itself: the rows that it changed may be read
+// later.
 func (Dialect) NeedsTx(_ *dialect.Session, op dialect.Op, args dialect.Args, n int) bool {
-	if op == dialect.Extend {
+	if op == dialect.Extend || op == dialect.Start {
 		return n > maxRows
 	}
 	return op != dialect.Insert || n > maxRows || n > 1 && !batch.New(args)

@@ -91,9 +91,10 @@ func StillHeld(ctx context.Context, q *dbq.Queue, ls []dbq.Lease) (held []dbq.Le
 type LostLease struct {
 	Lease dbq.Lease
 	// Revoked says who took the lease away and why: "revoked by ..." or "cancelled by ...", as in the task's result. It
-	// is empty for a lease that was lost in another way, or if the task has changed since.
+	// is empty if another worker has taken the task over, if it was removed, or if it has changed since.
 	Revoked   string
 	Cancelled bool // the operator has cancelled the task
+	Removed   bool // the task no longer exists
 }
 
 // Lost returns those of up to dbq.MaxBulk leases that are lost, since others took the tasks over or an operator revoked
@@ -114,7 +115,7 @@ func Lost(ctx context.Context, q *dbq.Queue, ls []dbq.Lease) (lost []LostLease, 
 		if exists && row.Fence == l.Fence {
 			continue
 		}
-		gone := LostLease{Lease: l}
+		gone := LostLease{Lease: l, Removed: !exists}
 		if exists && row.Fence == l.Fence+1 && (row.State == dbq.StateError || row.State == dbq.StatePoison) {
 			err = gone.revoked(ctx, q.Client(), row.Fence)
 		}

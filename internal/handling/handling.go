@@ -38,6 +38,18 @@ func Read(err error) {
 // ErrGoexit is the error of an attempt whose handler ended its goroutine.
 var ErrGoexit = errors.New("worker: the handler called runtime.Goexit (as t.FailNow does) instead of returning")
 
+// NotCalledError is the error of an attempt that does not count: what runs before the program's function has failed,
+// through no fault of the task.
+type NotCalledError struct{ Err error }
+
+// Error returns the reason.
+func (e *NotCalledError) Error() string {
+	return "worker: the handler was not called: " + e.Err.Error()
+}
+
+// Unwrap returns the reason.
+func (e *NotCalledError) Unwrap() error { return e.Err }
+
 // PanicError is the error of an attempt whose handler panicked.
 type PanicError struct {
 	Value any

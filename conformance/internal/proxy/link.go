@@ -18,6 +18,7 @@ type link struct {
 	cutTimer       *time.Timer // not nil: answers are kept back, and the timer cuts
 	keep           int         // bytes of the answer that are not kept back
 	cutting        bool        // the client gets nothing more
+	matched        bool        // the last request had the text of a rule for the following one
 }
 
 func (l *link) close() {
@@ -84,6 +85,7 @@ var errCut = errors.New("cut")
 func (p *Proxy) toServer(l *link, b []byte) error {
 	p.wait()
 	p.mu.Lock()
+	following := !l.asking && l.matched
 	if !l.asking {
 		l.asking = true
 		p.requests++
@@ -91,8 +93,11 @@ func (p *Proxy) toServer(l *link, b []byte) error {
 	before := p.sent
 	p.sent += int64(len(b))
 	r := p.rule
-	now := !p.fired && (r.AtRequest > 0 && p.requests == r.AtRequest || r.AtText != nil && r.AtText.Match(b) ||
-		r.AtByte > 0 && p.sent >= r.AtByte)
+	text := r.AtText != nil && r.AtText.Match(b)
+	if r.Following {
+		l.matched, text = text || l.matched && !following, following
+	}
+	now := !p.fired && (r.AtRequest > 0 && p.requests == r.AtRequest || text || r.AtByte > 0 && p.sent >= r.AtByte)
 	if now {
 		p.fired = true
 		p.gone = p.gone || r.StayDown
