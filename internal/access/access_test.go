@@ -75,7 +75,8 @@ func TestLostReportsLeasesEndedByOthers(t *testing.T) {
 
 	got, err := access.Lost(t.Context(), q, []dbq.Lease{gone, held, removed, completed, revoked, taken})
 	want := []access.LostLease{
-		{Lease: gone}, {Lease: removed}, {Lease: revoked, Revoked: "revoked by ann: a wrong address"}, {Lease: taken},
+		{Lease: gone}, {Lease: removed, Removed: true},
+		{Lease: revoked, Revoked: "revoked by ann: a wrong address"}, {Lease: taken},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("lost are %+v, %v, want %+v", got, err, want)
