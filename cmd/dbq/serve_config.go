@@ -161,7 +161,7 @@ var yamlErrors = []struct {
 }{
 	{regexp.MustCompile(`(?s)^(line \d+: )?field .* not found in type .*$`), "${1}there is no such field"},
 	{regexp.MustCompile(`(?s)^(line \d+: )?mapping key .* already defined at (line \d+)$`), "${1}the key is that of $2"},
-	{regexp.MustCompile("(?s)^(line \\d+: )?cannot unmarshal (\\S+) .* into .*$"),
+	{regexp.MustCompile(`(?s)^(line \d+: )?cannot unmarshal (\S+) .* into .*$`),
 		"${1}the value, a $2, is of the wrong kind"},
 	{regexp.MustCompile(`(?s)^(.*: )?(?:unknown )?anchor '.*$`), "an anchor is unknown or contains itself"},
 }
