@@ -18,7 +18,7 @@ type link struct {
 	cutTimer       *time.Timer // not nil: answers are kept back, and the timer cuts
 	keep           int         // bytes of the answer that are not kept back
 	cutting        bool        // the client gets nothing more
-	matched        bool        // the last request had the text of a rule for the following one
+	after          int         // the requests until the one that the rule is about; 0 if none has had its text
 }
 
 func (l *link) close() {
@@ -85,19 +85,22 @@ var errCut = errors.New("cut")
 func (p *Proxy) toServer(l *link, b []byte) error {
 	p.wait()
 	p.mu.Lock()
-	following := !l.asking && l.matched
+	hit := false
 	if !l.asking {
 		l.asking = true
 		p.requests++
+		if l.after > 0 {
+			l.after--
+			hit = l.after == 0
+		}
 	}
 	before := p.sent
 	p.sent += int64(len(b))
 	r := p.rule
-	text := r.AtText != nil && r.AtText.Match(b)
-	if r.Following {
-		l.matched, text = text || l.matched && !following, following
+	if r.AtText != nil && r.AtText.Match(b) {
+		l.after, hit = r.After, hit || r.After == 0
 	}
-	now := !p.fired && (r.AtRequest > 0 && p.requests == r.AtRequest || text || r.AtByte > 0 && p.sent >= r.AtByte)
+	now := !p.fired && (r.AtRequest > 0 && p.requests == r.AtRequest || hit || r.AtByte > 0 && p.sent >= r.AtByte)
 	if now {
 		p.fired = true
 		p.gone = p.gone || r.StayDown

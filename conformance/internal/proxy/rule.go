@@ -12,7 +12,7 @@ type Rule struct {
 	AtByte     int64          // cut when this many more bytes have gone to the server
 	AtRequest  int            // cut at this request, counted from 1
 	AtText     *regexp.Regexp // cut at the request that contains this
-	Following  bool           // with AtText: cut at the next request of that connection, which executes what it prepared
+	After      int            // with AtText: cut this many requests of that connection later
 	LoseAnswer bool           // let the request through and cut at its answer, which the client does not get
 	KeepBytes  int            // this many bytes of the answer still reach the client
 	StayDown   bool           // refuse new connections after the cut, until Heal
@@ -28,8 +28,8 @@ func (r Rule) String() string {
 		what = fmt.Sprintf("the answer, but for %d bytes, to request", r.KeepBytes)
 	}
 	switch {
-	case r.AtText != nil && r.Following:
-		what += fmt.Sprintf(" after one with %v", r.AtText)
+	case r.AtText != nil && r.After > 0:
+		what += fmt.Sprintf(" %d after one with %v", r.After, r.AtText)
 	case r.AtText != nil:
 		what += fmt.Sprintf(" with %v", r.AtText)
 	case r.AtByte > 0:
