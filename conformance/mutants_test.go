@@ -345,6 +345,9 @@ func mutants() []mutant {
 		{name: "purge-takes-all",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
 				must(&st.Purge.SQL, `\{guard\}`, "1 = 1")
+				st.Purgeable = st.Purge
+				must(&st.Purgeable.SQL, "DELETE", "SELECT id, queue, task_key, state")
+				must(&st.Purgeable.SQL, `(?s)\s*RETURNING.*`, "")
 			},
 			caught: []string{"Transitions/purge/CREATED-due", "Transitions/purge/PROCESSING-leased"}},
 		{name: "revoke-keeps-fence",
