@@ -14,7 +14,7 @@ CREATE INDEX {attempt}_ended ON {attempt} (queue, ended);
 -- Released steps never change, so this star always means the columns of step 1.
 CREATE TABLE {archive} AS SELECT *, 0 AS archived FROM {task} WHERE false;
 
-CREATE UNIQUE INDEX {archive}_id ON {archive} (id);
+CREATE UNIQUE INDEX {archive}_id ON {archive} (id, fence);
 
 CREATE TABLE {step} (task BLOB PRIMARY KEY, workflow BLOB NOT NULL, name TEXT NOT NULL, queue TEXT NOT NULL,
   needs INTEGER NOT NULL, dependents INTEGER NOT NULL, run_at INTEGER, delay INTEGER NOT NULL) STRICT;
