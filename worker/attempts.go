@@ -85,16 +85,14 @@ func (a *attempts) lost(l *leased, cause error) {
 	a.results.leaseLost(&l.task, cause)
 }
 
-// notStarted gives up a task that is lost, or releases it if the worker only had no time left to start it: unless
-// another worker has taken it over meanwhile, the attempt does not count.
+// notStarted gives up a task that the worker had no time left to start: its attempt does not count. One that may be
+// marked as started is released instead, unless another worker has taken it over meanwhile.
 func (a *attempts) notStarted(l *leased) {
-	if l.isLost() {
+	if l.isLost() || !l.mustMark() {
 		a.lost(l, errNotStarted)
 		return
 	}
-	if l.mustMark() {
-		a.leases.unmark(l)
-	}
+	a.leases.unmark(l)
 	a.settler.release(l, 0)
 }
 
