@@ -2,8 +2,13 @@ package api_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
+	"fmt"
+	"maps"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/dbq-go/dbq"
@@ -21,14 +26,46 @@ func TestOpenAPIIsCheckedIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var described any
+	d := json.NewDecoder(bytes.NewReader(a.OpenAPI()))
+	d.UseNumber()
+	if err := d.Decode(&described); err != nil {
+		t.Fatal(err)
+	}
 	const file = "../docs/openapi.json"
-	now := append(a.OpenAPI(), '\n')
+	now := laidOut(described, "") + "\n"
 	if *update {
-		if err := os.WriteFile(file, now, 0o644); err != nil {
+		if err := os.WriteFile(file, []byte(now), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if checkedIn, err := os.ReadFile(file); err != nil || !bytes.Equal(checkedIn, now) {
+	if checkedIn, err := os.ReadFile(file); err != nil || string(checkedIn) != now {
 		t.Errorf("%s is not what the code says (%v): run go test ./api -run OpenAPI -update", file, err)
 	}
+}
+
+// laidOut returns JSON in which what fits on a line is on one line.
+func laidOut(v any, indent string) string {
+	deeper, ends, parts := indent+"  ", "[]", []string{}
+	switch v := v.(type) {
+	case map[string]any:
+		ends = "{}"
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			parts = append(parts, fmt.Sprintf("%q: %s", name, laidOut(v[name], deeper)))
+		}
+	case []any:
+		for _, one := range v {
+			parts = append(parts, laidOut(one, deeper))
+		}
+	default:
+		text, err := json.Marshal(v)
+		if err != nil {
+			panic(err) // it was decoded
+		}
+		return string(text)
+	}
+	if line := strings.Join(parts, ", "); len(indent)+len(line) <= 100 && !strings.Contains(line, "\n") {
+		return ends[:1] + line + ends[1:]
+	}
+	return ends[:1] + "\n" + deeper + strings.Join(parts, ",\n"+deeper) + "\n" + indent + ends[1:]
 }

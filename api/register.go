@@ -250,7 +250,7 @@ func describe(spec *huma.OpenAPI) ([]byte, error) {
 		slices.Sort(missing)
 		return nil, fmt.Errorf("api: fields.txt has no text for %v", slices.Compact(missing))
 	}
-	return json.MarshalIndent(spec, "", "  ")
+	return json.Marshal(spec)
 }
 
 // textOf returns the text of a field. Types that embed another one have its fields.

@@ -18,36 +18,33 @@ const (
 
 var colors = map[role]string{ours: "#2563eb", peer: "#d97706", floor: "#9ca3af"}
 
-// chart draws the figures of a group as bars, one panel for each figure, with a line from the minimum to the maximum.
-func chart(rows []result) string {
+// chart draws a figure as bars, one panel for each group, with a line from the minimum to the maximum.
+func chart(rows []result, f figure) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	y, f, scale := 8, figure(""), 0.0
-	for i, row := range rows {
-		if row.Figure != f {
-			f, scale = row.Figure, 0
-			for _, other := range rows[i:] {
-				if other.Figure == f {
-					scale = max(scale, other.Max)
+	y, group, scale := 8, "", 0.0
+	at := func(v float64) float64 { return chartLeft + v/scale*(chartWidth-chartLeft-chartRight) }
+	for _, row := range rows {
+		v, ok := row.Figures[f]
+		if !ok {
+			continue
+		}
+		if row.Group != group {
+			group, scale = row.Group, 1
+			for _, other := range rows {
+				if other.Group == group {
+					scale = max(scale, other.Figures[f][2])
 				}
 			}
 			y += headHeight
-			line(`<text x="8" y="%d" font-weight="bold">%s (%s)</text>`,
-				y-12, html.EscapeString(string(f)), html.EscapeString(row.Unit))
+			line(`<text x="8" y="%d" font-weight="bold">%s: %s (%s)</text>`, y-12, html.EscapeString(group), f, f.unit())
 		}
-		at := func(v float64) float64 {
-			if scale == 0 {
-				return chartLeft
-			}
-			return chartLeft + v/scale*(chartWidth-chartLeft-chartRight)
-		}
-		middle := y + barHeight/2
-		line(`<text x="%d" y="%d" text-anchor="end">%s</text>`,
-			chartLeft-8, y+barHeight-3, html.EscapeString(row.Contender))
+		text, middle := y+barHeight-3, y+barHeight/2
+		line(`<text x="%d" y="%d" text-anchor="end">%s</text>`, chartLeft-8, text, html.EscapeString(row.Contender))
 		line(`<rect x="%d" y="%d" width="%.1f" height="%d" fill="%s"/>`,
-			chartLeft, y, at(row.Median)-chartLeft, barHeight, colors[row.Role])
-		line(`<line x1="%.1f" y1="%d" x2="%.1f" y2="%d" stroke="#111827"/>`, at(row.Min), middle, at(row.Max), middle)
-		line(`<text x="%.1f" y="%d">%s</text>`, at(row.Max)+6, y+barHeight-3, amount(row.Median))
+			chartLeft, y, at(v[0])-chartLeft, barHeight, colors[row.Role])
+		line(`<line x1="%.1f" y1="%d" x2="%.1f" y2="%d" stroke="#111827"/>`, at(v[1]), middle, at(v[2]), middle)
+		line(`<text x="%.1f" y="%d">%s</text>`, at(v[2])+6, text, amount(v[0]))
 		y += rowHeight
 	}
 	const head = `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d"` +

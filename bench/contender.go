@@ -98,24 +98,16 @@ type entry struct {
 	alone     bool // deletes, and has no twin that keeps: its enqueues are measured, too
 	singles   bool // measure enqueueing one by one, too
 	meanwhile bool // measure enqueueing while draining, and what a task costs
-	costs     bool // measure what a task costs
-	child     bool // can drain in several processes
 	share     int  // works 1/share of the tasks, for what is too slow for all; 0 is 1
 }
 
 func (e *entry) tasks(n int) int { return max(n/max(e.share, 1), 1) }
 
-// deleting is appended to the names of contenders that delete completed tasks.
+// deleting is the end of the names of contenders that delete completed tasks.
 const deleting = ", deleting"
 
 // key identifies an entry.
-func (e *entry) key() string {
-	key := e.group + ": " + e.name
-	if e.deletes {
-		key += deleting
-	}
-	return key
-}
+func (e *entry) key() string { return e.group + ": " + e.name }
 
 // payloadSize is the size of every task's payload, as JSON.
 const payloadSize = 200

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -49,7 +48,6 @@ type dbqTasks struct {
 	hot      int // tasks of one key that are enqueued before the measured ones, and not counted
 	c        *dbq.Client
 	q        *dbq.Queue
-	empty    atomic.Int64 // checkouts that found nothing, since Prepare
 }
 
 // ourEntries returns dbq's entries in a group: a bare loop and a worker for each strategy. Without strategies the
@@ -58,6 +56,9 @@ func ourEntries(group string, p place, strategies ...dialect.Strategy) []*entry 
 	var all []*entry
 	add := func(e entry, d *dbqTasks) {
 		d.place, d.deletes = p, e.deletes
+		if e.deletes {
+			e.name += deleting
+		}
 		e.group, e.role, e.contender = group, ours, d
 		all = append(all, &e)
 	}
@@ -70,17 +71,17 @@ func ourEntries(group string, p place, strategies ...dialect.Strategy) []*entry 
 			label = " " + string(s)
 		}
 		first := i == 0 // enqueues are the same under each strategy
-		add(entry{name: "dbq" + label + ", loop", singles: first, meanwhile: first, child: first}, &dbqTasks{strategy: s})
-		add(entry{name: "dbq" + label + ", worker", meanwhile: first, child: first}, &dbqTasks{strategy: s, worker: true})
+		add(entry{name: "dbq" + label + ", loop", singles: first, meanwhile: first}, &dbqTasks{strategy: s})
+		add(entry{name: "dbq" + label + ", worker", meanwhile: first}, &dbqTasks{strategy: s, worker: true})
 	}
 	add(entry{name: "dbq, worker, history of failures"}, &dbqTasks{worker: true, history: dbq.HistoryFailures})
-	add(entry{name: "dbq, worker, no history"}, &dbqTasks{worker: true, history: dbq.HistoryNone})
+	add(entry{name: noHistory}, &dbqTasks{worker: true, history: dbq.HistoryNone})
 	add(entry{name: "dbq, loop", deletes: true}, &dbqTasks{})
 	add(entry{name: "dbq, worker", deletes: true}, &dbqTasks{worker: true})
-	add(entry{name: "dbq, worker, no history", deletes: true}, &dbqTasks{worker: true, history: dbq.HistoryNone})
+	add(entry{name: noHistory, deletes: true}, &dbqTasks{worker: true, history: dbq.HistoryNone})
 	if group == postgresDB {
-		add(entry{name: largeLoop, costs: true}, &dbqTasks{batch: riversBatch})
-		add(entry{name: largeWorker, costs: true}, &dbqTasks{batch: riversBatch, worker: true})
+		add(entry{name: "dbq, loop, 2,000 at a time"}, &dbqTasks{batch: riversBatch})
+		add(entry{name: "dbq, worker, 2,000 at a time"}, &dbqTasks{batch: riversBatch, worker: true})
 	}
 	return all
 }
@@ -111,9 +112,6 @@ func (d *dbqTasks) enqueueHot(ctx context.Context) error {
 	return nil
 }
 
-// Attach opens the tables that another process has prepared.
-func (d *dbqTasks) Attach(ctx context.Context) error { return d.open(ctx) }
-
 func (d *dbqTasks) open(ctx context.Context, opts ...dbq.Option) (err error) {
 	opts = append(
 		opts,
@@ -122,7 +120,6 @@ func (d *dbqTasks) open(ctx context.Context, opts ...dbq.Option) (err error) {
 	if d.strategy != "" {
 		opts = append(opts, dbq.WithStrategy(d.strategy))
 	}
-	d.empty.Store(0)
 	d.c, err = d.place.Open(ctx, opts...)
 	if err == nil {
 		d.q = d.c.Queue("bench")
@@ -164,12 +161,8 @@ func (d *dbqTasks) Work(ctx context.Context, stop <-chan struct{}, handled func(
 // takeAndSettle handles the tasks of one checkout.
 func (d *dbqTasks) takeAndSettle(ctx context.Context, handled func(int)) (found bool, err error) {
 	tasks, err := d.q.Checkout(ctx, cmp.Or(d.batch, ourBatch), lease)
-	if err != nil {
+	if err != nil || len(tasks) == 0 {
 		return false, err
-	}
-	if len(tasks) == 0 {
-		d.empty.Add(1)
-		return false, nil
 	}
 	outcome := dbq.Completed(nil)
 	if d.deletes {
@@ -216,11 +209,6 @@ func (d *dbqTasks) runWorker(ctx context.Context, stop <-chan struct{}, handled 
 	}()
 	w := worker.Worker{
 		Queue: d.q, Concurrency: handlers, Lease: lease, History: d.history, Batch: d.batch,
-		Observe: func(e worker.Observation) {
-			if e.Type == worker.CheckedOut && e.N == 0 {
-				d.empty.Add(1)
-			}
-		},
 		Handler: worker.Func(func(_ context.Context, t dbq.Task) error {
 			number, err := numberOf(t.Payload)
 			if err != nil {
@@ -256,22 +244,12 @@ func (d *dbqTasks) Stored(ctx context.Context) (completed, others int, err error
 	return completed, others, nil
 }
 
-// Detach closes the client and leaves the tables.
-func (d *dbqTasks) Detach() error {
-	if d.c == nil {
-		return nil
-	}
-	c := d.c
-	d.c = nil
-	if err := c.Close(); err != nil {
-		return fmt.Errorf("closing the client: %w", err)
-	}
-	return nil
-}
-
 func (d *dbqTasks) Close(ctx context.Context) error {
-	if err := d.Detach(); err != nil {
-		return err
+	if c := d.c; c != nil {
+		d.c = nil
+		if err := c.Close(); err != nil {
+			return fmt.Errorf("closing the client: %w", err)
+		}
 	}
 	return d.place.Clear(ctx)
 }

@@ -39,8 +39,8 @@ type floorTasks struct {
 // floorEntries are the floor of a group, for tasks that are kept and for tasks that are deleted.
 func floorEntries(group string, p floorPlace) []*entry {
 	return []*entry{
-		{contender: &floorTasks{place: p}, group: group, name: "floor", role: floor},
-		{contender: &floorTasks{place: p, deletes: true}, group: group, name: "floor", role: floor, deletes: true},
+		{contender: &floorTasks{place: p}, group: group, name: onFloor, role: floor},
+		{contender: &floorTasks{place: p, deletes: true}, group: group, name: onFloor + deleting, role: floor, deletes: true},
 	}
 }
 

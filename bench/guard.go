@@ -109,11 +109,11 @@ func guard(ctx context.Context, o options, s *servers) error {
 		}
 	}
 	if o.update {
-		text, err := json.MarshalIndent(g, "", "  ")
+		text, err := json.Marshal(g)
 		if err != nil {
 			return err
 		}
-		return os.WriteFile(o.guard, append(text, '\n'), 0o644)
+		return os.WriteFile(o.guard, linesOf(text, "figure"), 0o644)
 	}
 	return errors.Join(errs...)
 }
@@ -137,15 +137,7 @@ func rotated(entries []*entry, by int) []*entry {
 
 // ratios returns the ratio of each round, sorted.
 func (s samples) ratios(of, to *entry, f figure) ([]float64, error) {
-	value := func(e *entry) []float64 {
-		for _, g := range []figure{f, drainDelete} { // a contender that only deletes is compared by that
-			if one := s[e][g]; one != nil {
-				return one.values
-			}
-		}
-		return nil
-	}
-	a, b := value(of), value(to)
+	a, b := s[of][f], s[to][f]
 	if len(a) == 0 || len(a) != len(b) {
 		return nil, fmt.Errorf("%s: %d rounds of %s and %d of %s", f, len(a), of.key(), len(b), to.key())
 	}

@@ -15,17 +15,9 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/api"
 	"github.com/dbq-go/dbq/auth"
-	"golang.org/x/sync/errgroup"
 )
 
-const (
-	httpEnqueue1   figure = "enqueue one by one"
-	httpDrain1     figure = "drain one by one"
-	httpEnqueue100 figure = "enqueue in batches of 100"
-	httpDrain100   figure = "drain in batches of 100"
-
-	httpShare = 10 // one by one, 1/httpShare of the tasks
-)
+const httpShare = 10 // one by one, 1/httpShare of the tasks
 
 // httpTasks is dbq behind its HTTP API on loopback, in this process.
 type httpTasks struct {
@@ -169,62 +161,36 @@ func (h *httpTasks) takeAndSettle(ctx context.Context, handled func(int)) (found
 	return true, nil
 }
 
-// overHTTP measures enqueues and drains over HTTP, beside the same calls of the library.
-func overHTTP(ctx context.Context, o options, s *servers) ([]result, error) {
-	taken := samples{}
-	var entries []*entry
-	for _, g := range s.grounds() {
-		if !o.only.MatchString(g.group + ": dbq") {
-			continue
-		}
-		var all []*entry
+// http measures enqueues and drains over HTTP, beside the same calls of the library.
+func (s samples) http(ctx context.Context, o options, on *servers) ([]*entry, error) {
+	return on.onEach(o, func(g ground) (all []*entry, err error) {
+		batches := map[*entry]int{}
 		for _, batch := range []int{1, 100} {
-			direct := &dbqTasks{place: g.empty, batch: batch}
-			served := &httpTasks{dbqTasks: dbqTasks{place: g.empty, batch: batch}}
-			all = append(all, &entry{contender: direct, group: g.group, name: "dbq, loop", role: ours},
-				&entry{contender: served, group: g.group, name: "dbq, loop over HTTP", role: ours})
+			name := fmt.Sprintf(", %d at a time", batch)
+			direct := &entry{contender: &dbqTasks{place: g.empty, batch: batch}, group: g.group, name: "dbq, loop" + name,
+				role: ours}
+			served := &entry{contender: &httpTasks{dbqTasks: dbqTasks{place: g.empty, batch: batch}}, group: g.group,
+				name: "dbq, loop over HTTP" + name, role: ours}
+			all = append(all, direct, served)
+			batches[direct], batches[served] = batch, batch
 		}
-		err := inTurns(ctx, "http, "+g.group, all, o.rounds, func(ctx context.Context, e *entry) error {
-			err := taken.servedRound(ctx, e, o.n)
+		return all, inTurns(ctx, "http, "+g.group, all, o.rounds, func(ctx context.Context, e *entry) error {
+			batch, n := batches[e], o.n
+			if batch == 1 {
+				n = max(n/httpShare, 2*loopGoroutines)
+			}
+			if err := phase(ctx, e.Prepare); err != nil {
+				return err
+			}
+			took, err := produceAll(ctx, e, loopGoroutines, n, batch)
+			if err == nil {
+				s.addRate(e, bulk, n, took)
+				took, err = empty(ctx, e, n)
+			}
+			if err == nil {
+				s.addRate(e, drain, n, took)
+			}
 			return errors.Join(err, phase(context.WithoutCancel(ctx), e.Close))
 		})
-		if err != nil {
-			return nil, err
-		}
-		entries = append(entries, all...)
-	}
-	return perFirst(results(entries, taken)), nil
-}
-
-// servedRound enqueues with several producers, and drains.
-func (s samples) servedRound(ctx context.Context, e *entry, n int) error {
-	batch, enqueued, drained := 100, httpEnqueue100, httpDrain100
-	if d, ok := e.contender.(*dbqTasks); ok {
-		batch = d.batch
-	} else {
-		batch = e.contender.(*httpTasks).batch
-	}
-	if batch == 1 {
-		n, enqueued, drained = max(n/httpShare, 2*loopGoroutines), httpEnqueue1, httpDrain1
-	}
-	if err := phase(ctx, e.Prepare); err != nil {
-		return err
-	}
-	start := time.Now()
-	err := phase(ctx, func(ctx context.Context) error {
-		group, ctx := errgroup.WithContext(ctx)
-		for p := range loopGoroutines {
-			group.Go(func() error { return e.Enqueue(ctx, p*n/loopGoroutines, (p+1)*n/loopGoroutines, batch) })
-		}
-		return group.Wait()
 	})
-	if err != nil {
-		return err
-	}
-	s.addRate(e, enqueued, n, time.Since(start))
-	took, err := empty(ctx, e, n)
-	if err == nil {
-		s.addRate(e, drained, n, took)
-	}
-	return err
 }

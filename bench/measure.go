@@ -4,8 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
-	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -15,28 +14,36 @@ import (
 type figure string
 
 const (
-	bulk        figure = "bulk enqueue"
-	drain       figure = "drain, history kept"
-	drainDelete figure = "drain, completed and deleted"
-	meanwhile   figure = "enqueue while draining, both together"
-	clientCPU   figure = "drain, client's CPU"
+	bulk      figure = "bulk enqueue"
+	single1   figure = "single enqueue, 1 producer"
+	single2   figure = "single enqueue, 2 producers"
+	single8   figure = "single enqueue, 8 producers"
+	drain     figure = "drain"
+	meanwhile figure = "enqueue while draining"
+	clientCPU figure = "drain, client's CPU"
+	written   figure = "WAL or redo log"
+
+	idleP50   figure = "pick-up, idle queue, p50"
+	idleP95   figure = "pick-up, idle queue, p95"
+	idleP99   figure = "pick-up, idle queue, p99"
+	loadedP50 figure = "pick-up, half load, p50"
+	loadedP95 figure = "pick-up, half load, p95"
+	loadedP99 figure = "pick-up, half load, p99"
+	calledP50 figure = "enqueue and pick-up, half load, p50"
+	calledP95 figure = "enqueue and pick-up, half load, p95"
+	calledP99 figure = "enqueue and pick-up, half load, p99"
+
+	scheduleRest  figure = "one read of up to 1,000 schedules"
+	scheduleFires figure = "fires of schedules that are due together"
+	sharedFires   figure = "fires, three processes"
+	scheduleDelay figure = "from a schedule's time to its task"
 )
 
-// singleFigure is the figure for producers that enqueue one by one, processFigure for a drain by several processes.
-func singleFigure(producers int) figure {
-	return figure(plural("single enqueue, %d producer%s", producers))
-}
-
-func processFigure(processes int) figure { return figure(plural("drain by %d process%s", processes)) }
-
-func plural(format string, n int) string {
-	end := ""
-	if n > 1 && strings.Contains(format, "process") {
-		end = "es"
-	} else if n > 1 {
-		end = "s"
-	}
-	return fmt.Sprintf(format, n, end)
+// figures are in the order of the page.
+var figures = []figure{
+	bulk, single1, single2, single8, drain, meanwhile, clientCPU, written,
+	idleP50, idleP95, idleP99, loadedP50, loadedP95, loadedP99, calledP50, calledP95, calledP99,
+	scheduleRest, scheduleFires, sharedFires, scheduleDelay,
 }
 
 // unit returns the unit of a figure. For rates more is better, for all others less.
@@ -44,14 +51,10 @@ func (f figure) unit() string {
 	switch f {
 	case clientCPU:
 		return "µs a task"
-	case statements:
-		return "a task"
 	case written:
 		return "bytes a task"
-	case emptyCheckouts, conflicts:
-		return "a run"
-	case pickupP50, pickupP95, pickupP99, loadedP50, loadedP95, loadedP99, calledP50, calledP95, calledP99,
-		scheduleRest, scheduleDelay, consoleCold, consoleWarm, consoleSample, consoleStart:
+	case idleP50, idleP95, idleP99, loadedP50, loadedP95, loadedP99, calledP50, calledP95, calledP99,
+		scheduleRest, scheduleDelay:
 		return "ms"
 	}
 	return "tasks/s"
@@ -59,43 +62,27 @@ func (f figure) unit() string {
 
 func (f figure) moreIsBetter() bool { return f.unit() == "tasks/s" }
 
-var producerCounts = []int{1, 2, 8}
-
 const (
 	bulkBatch    = 5000 // tasks in one transaction of a bulk enqueue
 	mixBatch     = 500  // and of an enqueue while others drain
 	singleShare  = 50   // of the tasks, each producer enqueues 1/singleShare one by one
 	leastSingles = 20
-	// Each step may take leastTimeout, or taskTimeout for each task if that is longer, so that a contender that hangs
-	// fails.
-	leastTimeout = 3 * time.Minute
-	taskTimeout  = time.Millisecond
+	phaseTimeout = 3 * time.Minute // of each step, so that a contender that hangs fails
 )
 
-// phaseTimeout bounds each step of this run.
-var phaseTimeout = leastTimeout
-
 // samples are the values of each contender's figures, one for each round.
-type samples map[*entry]map[figure]*sample
+type samples map[*entry]map[figure][]float64
 
-type sample struct {
-	tasks  int
-	values []float64
-}
-
-func (s samples) add(e *entry, f figure, tasks int, value float64) {
+func (s samples) add(e *entry, f figure, value float64) {
 	if s[e] == nil {
-		s[e] = map[figure]*sample{}
+		s[e] = map[figure][]float64{}
 	}
-	if s[e][f] == nil {
-		s[e][f] = &sample{tasks: tasks}
-	}
-	s[e][f].values = append(s[e][f].values, value)
+	s[e][f] = append(s[e][f], value)
 	fmt.Fprintf(os.Stderr, "  %-30s %-34s %-38s %10.1f %s\n", e.group, e.name, f, value, f.unit())
 }
 
 func (s samples) addRate(e *entry, f figure, n int, took time.Duration) {
-	s.add(e, f, n, float64(n)/took.Seconds())
+	s.add(e, f, float64(n)/took.Seconds())
 }
 
 // since is the time since begin, to the second.
@@ -120,22 +107,11 @@ func inTurns(
 }
 
 // throughput measures the figures that every contender has.
-func (s samples) throughput(ctx context.Context, entries []*entry, n, rounds int) error {
-	return inTurns(ctx, "throughput", entries, rounds, func(ctx context.Context, e *entry) error {
-		return s.round(ctx, e, n)
+func (s samples) throughput(ctx context.Context, o options, on *servers) ([]*entry, error) {
+	entries := o.matching(on.entries())
+	return entries, inTurns(ctx, "throughput", entries, o.rounds, func(ctx context.Context, e *entry) error {
+		return s.round(ctx, e, o.n)
 	})
-}
-
-// longRun returns the contenders that a run with very many tasks measures, in bulk only: the main ones and the floor.
-// It leaves out those that are too slow for all tasks.
-func longRun(entries []*entry) []*entry {
-	entries = slices.DeleteFunc(slices.Clone(entries), func(e *entry) bool {
-		return e.share > 1 || !e.meanwhile && e.role != floor
-	})
-	for _, e := range entries {
-		e.singles, e.meanwhile = false, false
-	}
-	return entries
 }
 
 func (s samples) round(ctx context.Context, e *entry, n int) error {
@@ -146,7 +122,10 @@ func (s samples) round(ctx context.Context, e *entry, n int) error {
 		}
 	}
 	n = e.tasks(n)
-	enqueued, err := fill(ctx, e, n)
+	if err := phase(ctx, e.Prepare); err != nil {
+		return fmt.Errorf("preparing: %w", err)
+	}
+	enqueued, err := enqueueBulk(ctx, e, n)
 	if err != nil {
 		return err
 	}
@@ -159,16 +138,9 @@ func (s samples) round(ctx context.Context, e *entry, n int) error {
 		return err
 	}
 	used := cpuTime() - before
-	if r, ok := e.contender.(interface{ CPU() time.Duration }); ok {
-		used = r.CPU()
-	}
-	if e.deletes {
-		s.addRate(e, drainDelete, n, drained)
-	} else {
-		s.addRate(e, drain, n, drained)
-	}
+	s.addRate(e, drain, n, drained)
 	if e.role != floor {
-		s.add(e, clientCPU, n, float64(used.Microseconds())/float64(n))
+		s.add(e, clientCPU, float64(used.Microseconds())/float64(n))
 	}
 	if e.meanwhile {
 		took, err := both(ctx, e, n)
@@ -180,12 +152,49 @@ func (s samples) round(ctx context.Context, e *entry, n int) error {
 	return phase(ctx, e.Close)
 }
 
-// fill prepares empty tables and enqueues n tasks in bulk. It returns the time of the enqueue.
-func fill(ctx context.Context, e *entry, n int) (time.Duration, error) {
-	if err := phase(ctx, e.Prepare); err != nil {
-		return 0, fmt.Errorf("preparing: %w", err)
+// cpuTime returns the user and system time that this process has used.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
 	}
-	return enqueueBulk(ctx, e, n)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// costs measures how much the servers write for a task.
+func (s samples) costs(ctx context.Context, o options, on *servers) ([]*entry, error) {
+	var entries []*entry
+	for _, e := range o.matching(on.entries()) {
+		if on.log(e.group) != nil && (e.meanwhile || e.role == ours && e.deletes) {
+			entries = append(entries, e)
+		}
+	}
+	return entries, inTurns(ctx, "cost", entries, o.rounds, func(ctx context.Context, e *entry) error {
+		log, n := on.log(e.group), e.tasks(o.n)
+		if err := phase(ctx, e.Prepare); err != nil {
+			return fmt.Errorf("preparing: %w", err)
+		}
+		before, err := log.written(ctx)
+		if err != nil {
+			return err
+		}
+		if _, err := enqueueBulk(ctx, e, n); err != nil {
+			return err
+		}
+		_, done, err := drainTasks(ctx, e, n)
+		if err != nil {
+			return err
+		}
+		after, err := log.written(ctx)
+		if err != nil {
+			return err
+		}
+		s.add(e, written, float64(after-before)/float64(n))
+		if err := checkCounts(ctx, e, n, done); err != nil {
+			return err
+		}
+		return phase(ctx, e.Close)
+	})
 }
 
 // enqueueBulk enqueues n tasks in bulk.
@@ -241,28 +250,37 @@ func both(ctx context.Context, e *entry, n int) (took time.Duration, err error) 
 }
 
 func (s samples) enqueueSingles(ctx context.Context, e *entry, n int) error {
-	for _, producers := range producerCounts {
+	for _, with := range []struct {
+		figure    figure
+		producers int
+	}{{single1, 1}, {single2, 2}, {single8, 8}} {
 		if err := phase(ctx, e.Prepare); err != nil {
 			return err
 		}
-		start := time.Now()
-		err := phase(ctx, func(ctx context.Context) error {
-			group, ctx := errgroup.WithContext(ctx)
-			for p := range producers {
-				group.Go(func() error { return e.Enqueue(ctx, p*n, (p+1)*n, 1) })
-			}
-			return group.Wait()
-		})
+		all := with.producers * n
+		took, err := produceAll(ctx, e, with.producers, all, 1)
 		if err != nil {
 			return err
 		}
-		s.addRate(e, singleFigure(producers), producers*n, time.Since(start))
-		if completed, others, err := e.Stored(ctx); err != nil || completed != 0 || others != producers*n {
-			return fmt.Errorf("%d tasks enqueued, the database holds %d and %d completed (%v)",
-				producers*n, others, completed, err)
+		s.addRate(e, with.figure, all, took)
+		if completed, others, err := e.Stored(ctx); err != nil || completed != 0 || others != all {
+			return fmt.Errorf("%d tasks enqueued, the database holds %d and %d completed (%v)", all, others, completed, err)
 		}
 	}
 	return nil
+}
+
+// produceAll enqueues n tasks by some producers at the same time, in batches.
+func produceAll(ctx context.Context, e *entry, producers, n, batch int) (time.Duration, error) {
+	start := time.Now()
+	err := phase(ctx, func(ctx context.Context) error {
+		group, ctx := errgroup.WithContext(ctx)
+		for p := range producers {
+			group.Go(func() error { return e.Enqueue(ctx, p*n/producers, (p+1)*n/producers, batch) })
+		}
+		return group.Wait()
+	})
+	return time.Since(start), err
 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

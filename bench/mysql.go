@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"database/sql"
-	"fmt"
-	"os"
 	"strings"
 
 	"github.com/dbq-go/dbq"
@@ -46,10 +44,8 @@ func (p *mysqlPlace) Clear(ctx context.Context) error {
 
 func (p *mysqlPlace) Open(ctx context.Context, opts ...dbq.Option) (*dbq.Client, error) {
 	// To the dialect, a server without the database is unavailable.
-	if p.db != nil { // else another process has made it
-		if _, err := p.db.ExecContext(ctx, "CREATE DATABASE IF NOT EXISTS "+p.schema); err != nil {
-			return nil, err
-		}
+	if _, err := p.db.ExecContext(ctx, "CREATE DATABASE IF NOT EXISTS "+p.schema); err != nil {
+		return nil, err
 	}
 	return dbq.Open(ctx, p.dsn, append(opts, dbq.WithSchema(p.schema))...)
 }
@@ -76,9 +72,6 @@ func (p *mysqlPlace) written(ctx context.Context) (int64, error) {
 	err := p.db.QueryRowContext(ctx, "SHOW GLOBAL STATUS LIKE 'Innodb_os_log_written'").Scan(&name, &bytes)
 	return bytes, err
 }
-
-// schemaName returns a name that is unique while this process runs.
-func schemaName() string { return fmt.Sprintf("dbqbench%d", os.Getpid()) }
 
 func mysqlEntries(p *mysqlPlace) []*entry {
 	all := ourEntries(p.group, p, dialect.SkipLocked, dialect.Advisory, dialect.CAS)

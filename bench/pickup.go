@@ -9,85 +9,46 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dbq-go/dbq"
-	"github.com/dbq-go/dbq/dialect"
 	"golang.org/x/sync/errgroup"
 )
 
 const (
-	pickupP50 figure = "pick-up, idle queue, p50"
-	pickupP95 figure = "pick-up, idle queue, p95"
-	pickupP99 figure = "pick-up, idle queue, p99"
-	loadedP50 figure = "pick-up, half load, p50"
-	loadedP95 figure = "pick-up, half load, p95"
-	loadedP99 figure = "pick-up, half load, p99"
-	calledP50 figure = "enqueue and pick-up, half load, p50"
-	calledP95 figure = "enqueue and pick-up, half load, p95"
-	calledP99 figure = "enqueue and pick-up, half load, p99"
-
 	pickups       = 200                   // in a round
 	pickupPause   = 15 * time.Millisecond // between two, so that the queue is idle
 	pickupTimeout = 10 * time.Second
 	loadProducers = 4
 	loadTime      = 3 * time.Second
-	notifyTasks   = 2000 // enqueued one by one in a round of the cost of notifications
 	settleIn      = 500 * time.Millisecond
 )
 
-// costFigure is the rate at which producers enqueue one by one while a worker listens.
-func costFigure(producers int) figure {
-	return figure(plural("single enqueue, %d producer%s, with a listener", producers))
-}
-
-// pickup measures the time to the start of a task's handler, from the call that enqueues it and from the
-// acknowledgement of that call, on an idle queue and at half load. It also measures what notifications cost an enqueue.
-// Half load is the same rate for all contenders on a server: half of what the slowest of them keeps up with.
-func pickup(ctx context.Context, o options, s *servers) ([]result, error) {
-	taken := samples{}
-	var entries []*entry
-	for _, ways := range s.ways() {
-		ways = slices.DeleteFunc(ways, func(w *way) bool { return !o.only.MatchString(w.group + ": " + w.name) })
-		if len(ways) == 0 {
-			continue
-		}
+// pickups measures the time to the start of a task's handler, from the call that enqueues it and from the
+// acknowledgement of that call, on an idle queue and at half load. Half load is the same rate for all contenders on a
+// server: half of what the slowest of them keeps up with.
+func (s samples) pickups(ctx context.Context, o options, on *servers) (entries []*entry, err error) {
+	for _, ways := range on.ways() {
+		ways = slices.DeleteFunc(ways, func(w *way) bool { return !o.only.MatchString(w.key()) })
 		limit := 0.0
 		for _, w := range ways {
 			entries = append(entries, w.entry)
-			took, err := w.full(ctx, o)
+			rate, err := w.full(ctx, o)
 			if err != nil {
 				return nil, fmt.Errorf("%s, full load: %w", w.key(), err)
 			}
-			fmt.Fprintf(os.Stderr, "  %s keeps up with %.0f tasks/s\n", w.key(), took)
-			if limit == 0 || took < limit {
-				limit = took
+			fmt.Fprintf(os.Stderr, "  %s keeps up with %.0f tasks/s\n", w.key(), rate)
+			if limit == 0 || rate < limit {
+				limit = rate
 			}
 		}
 		for round := range o.rounds {
-			fmt.Fprintf(os.Stderr, "pickup, %s, round %d of %d\n", ways[0].group, round+1, o.rounds)
+			fmt.Fprintf(os.Stderr, "pickup, round %d of %d\n", round+1, o.rounds)
 			for _, w := range ways {
-				if err := taken.pickup(ctx, w, o, limit/2); err != nil {
+				if err := s.pickup(ctx, w, o, limit/2); err != nil {
 					return nil, fmt.Errorf("%s: %w", w.key(), err)
 				}
 			}
 		}
 	}
-	if s.pg != nil {
-		quiet := &entry{group: postgresDB, name: "dbq without notifications", role: ours}
-		notified := &entry{group: postgresDB, name: "dbq with notifications", role: ours}
-		entries = append(entries, quiet, notified)
-		for range o.rounds {
-			for _, producers := range []int{1, 4, 16} {
-				for _, e := range []*entry{quiet, notified} {
-					rate, err := enqueueRate(ctx, s.pg, producers, e == notified)
-					if err != nil {
-						return nil, fmt.Errorf("%s: %w", e.key(), err)
-					}
-					taken.add(e, costFigure(producers), notifyTasks, rate)
-				}
-			}
-		}
-	}
-	return results(entries, taken), nil
+	return entries, nil
 }
 
 // times are when each task was enqueued, acknowledged and started, by its number.
@@ -106,7 +67,9 @@ func newTimes() *times {
 	}
 }
 
-func (t *times) start(number int, at time.Time) {
+// start records that a handler has begun.
+func (t *times) start(number int) {
+	at := time.Now()
 	t.mu.Lock()
 	t.started[number] = at
 	t.mu.Unlock()
@@ -146,16 +109,19 @@ func (t *times) await(ctx context.Context, n int) error {
 	}
 }
 
-// waits returns the times from these to the starts, sorted. If a task starts before its acknowledgement, its time is 0.
-func (t *times) waits(since map[int]time.Time) []time.Duration {
+// addTo adds quantiles of the times from these to the starts. If a task starts before its acknowledgement, its time is
+// 0.
+func (t *times) addTo(s samples, e *entry, since map[int]time.Time, p50, p95, p99 figure) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var all []time.Duration
+	var waits []time.Duration
 	for number, at := range since {
-		all = append(all, max(t.started[number].Sub(at), 0))
+		waits = append(waits, max(t.started[number].Sub(at), 0))
 	}
-	slices.Sort(all)
-	return all
+	slices.Sort(waits)
+	for f, q := range map[figure]float64{p50: .50, p95: .95, p99: .99} {
+		s.add(e, f, ms(waits[int(float64(len(waits)-1)*q)]))
+	}
 }
 
 // use runs f while a worker runs.
@@ -174,9 +140,8 @@ func (w *way) use(
 }
 
 // full returns the rate at which tasks are enqueued one by one without pauses, and started.
-func (w *way) full(ctx context.Context, o options) (float64, error) {
-	var rate float64
-	_, err := w.use(ctx, func(ctx context.Context, enqueue enqueuer, t *times) error {
+func (w *way) full(ctx context.Context, o options) (rate float64, err error) {
+	_, err = w.use(ctx, func(ctx context.Context, enqueue enqueuer, t *times) error {
 		begin := time.Now()
 		n, err := produce(ctx, enqueue, t, o.loadTime(), 0)
 		if err == nil {
@@ -198,7 +163,7 @@ func (o options) loadTime() time.Duration {
 // produce enqueues tasks one by one, perSecond of them or, if that is 0, without pauses. It returns their number.
 func produce(
 	ctx context.Context, enqueue enqueuer, t *times, during time.Duration, perSecond float64,
-) (int, error) {
+) (total int, err error) {
 	begin := time.Now()
 	until := begin.Add(during)
 	counts := make([]int, loadProducers)
@@ -219,8 +184,7 @@ func produce(
 			return nil
 		})
 	}
-	err := group.Wait()
-	total := 0
+	err = group.Wait()
 	for _, n := range counts {
 		total += n
 	}
@@ -229,12 +193,6 @@ func produce(
 
 // pickup runs a round on an idle queue, and one at perSecond tasks.
 func (s samples) pickup(ctx context.Context, w *way, o options, perSecond float64) error {
-	add := func(t *times, since map[int]time.Time, figures ...figure) {
-		waits := t.waits(since)
-		for i, q := range []float64{.50, .95, .99} {
-			s.add(w.entry, figures[i], len(waits), ms(waits[int(float64(len(waits)-1)*q)]))
-		}
-	}
 	n := pickups
 	if o.smoke {
 		n = 20
@@ -254,7 +212,7 @@ func (s samples) pickup(ctx context.Context, w *way, o options, perSecond float6
 	if err != nil {
 		return err
 	}
-	add(t, t.acked, pickupP50, pickupP95, pickupP99)
+	t.addTo(s, w.entry, t.acked, idleP50, idleP95, idleP99)
 	t, err = w.use(ctx, func(ctx context.Context, enqueue enqueuer, t *times) error {
 		n, err := produce(ctx, enqueue, t, o.loadTime(), perSecond)
 		if err != nil {
@@ -265,45 +223,7 @@ func (s samples) pickup(ctx context.Context, w *way, o options, perSecond float6
 	if err != nil {
 		return err
 	}
-	add(t, t.acked, loadedP50, loadedP95, loadedP99)
-	add(t, t.called, calledP50, calledP95, calledP99)
+	t.addTo(s, w.entry, t.acked, loadedP50, loadedP95, loadedP99)
+	t.addTo(s, w.entry, t.called, calledP50, calledP95, calledP99)
 	return nil
-}
-
-// enqueueRate returns the rate at which producers enqueue one by one, with or without notifications.
-func enqueueRate(ctx context.Context, p *pgPlace, producers int, notify bool) (float64, error) {
-	ctx, cancel := context.WithTimeout(ctx, phaseTimeout)
-	defer cancel()
-	if err := p.Clear(ctx); err != nil {
-		return 0, err
-	}
-	var opts []dbq.Option
-	if !notify {
-		opts = append(opts, dbq.WithoutNotify())
-	}
-	client, err := p.Open(ctx, append(opts, dbq.WithMigrate(), dbq.WithStrategy(dialect.SkipLocked))...)
-	if err != nil {
-		return 0, err
-	}
-	defer client.Close()
-	listener, err := elsewhere(ctx, p, opts...)
-	if err != nil {
-		return 0, err
-	}
-	defer listener.Close()
-	defer listener.Queue("bench").Consumer().Close()
-	begin := time.Now()
-	group, ctx := errgroup.WithContext(ctx)
-	for range producers {
-		group.Go(func() error {
-			for range notifyTasks / producers {
-				if _, err := client.Queue("bench").Enqueue(ctx, dbq.NewTask{}); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	err = group.Wait()
-	return notifyTasks / time.Since(begin).Seconds(), err
 }

@@ -76,7 +76,7 @@ func postgresEntries(p *pgPlace) []*entry {
 	all := ourEntries(postgresDB, p, dialect.SkipLocked, dialect.Advisory, dialect.CAS)
 	all = append(all, &entry{
 		contender: &riverJobs{place: p}, group: postgresDB, name: "River", role: peer,
-		singles: true, meanwhile: true, child: true,
+		singles: true, meanwhile: true,
 	})
 	return append(all, floorEntries(postgresDB, p)...)
 }

@@ -3,43 +3,28 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
-// A result is one line of the report.
+// A result is what one contender reached: of each figure the median, the minimum and the maximum of the rounds.
 type result struct {
-	Group     string  `json:"group"`
-	Figure    figure  `json:"figure"`
-	Unit      string  `json:"unit"`
-	Contender string  `json:"contender"`
-	Role      role    `json:"role"`
-	Tasks     int     `json:"tasks"`
-	Median    float64 `json:"median"`
-	Min       float64 `json:"min"`
-	Max       float64 `json:"max"`
-	// PerPeer and PerFloor are the median divided by that of the best peer and of the floor, PerBase by that of the
-	// figure's first line. 0 means none.
-	PerPeer  float64 `json:"per_best_peer,omitempty"`
-	PerFloor float64 `json:"per_floor,omitempty"`
-	PerBase  float64 `json:"per_base,omitempty"`
-	// Statements is how many statements one call runs.
-	Statements float64 `json:"statements,omitempty"`
+	Group     string                `json:"group"`
+	Contender string                `json:"contender"`
+	Role      role                  `json:"role"`
+	Figures   map[figure][3]float64 `json:"figures"`
 }
 
 // part is one part of the figures, and what it was measured on.
 type part struct {
 	Name    string   `json:"name"`
 	When    string   `json:"when"`
-	Took    string   `json:"took"`
 	Command string   `json:"command"`
 	Machine string   `json:"machine"`
 	Engines []string `json:"engines"`
-	Skipped []string `json:"skipped,omitempty"`
-	Rounds  int      `json:"rounds"`
 	Results []result `json:"results"`
 }
 
@@ -55,18 +40,27 @@ func save(directory string, p part) error {
 	if err != nil {
 		return err
 	}
+	order := func(p part) int { return slices.IndexFunc(parts, func(k partKind) bool { return k.name == p.Name }) }
 	r.Parts = append(slices.DeleteFunc(r.Parts, func(old part) bool { return old.Name == p.Name }), p)
-	slices.SortFunc(r.Parts, func(a, b part) int {
-		return slices.Index(allParts, a.Name) - slices.Index(allParts, b.Name)
-	})
-	var b strings.Builder
-	if err := r.writeJSON(&b); err != nil {
+	slices.SortFunc(r.Parts, func(a, b part) int { return order(a) - order(b) })
+	text, err := json.Marshal(r)
+	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(directory, savedName), []byte(b.String()), 0o644); err != nil {
+	text = linesOf(text, "name", "group")
+	if err := os.WriteFile(filepath.Join(directory, savedName), text, 0o644); err != nil {
 		return err
 	}
 	return render(directory)
+}
+
+// linesOf begins a new line of JSON with each object whose first field has one of these names.
+func linesOf(text []byte, first ...string) []byte {
+	out := string(text)
+	for _, name := range first {
+		out = strings.ReplaceAll(out, `{"`+name+`":`, "\n"+`{"`+name+`":`)
+	}
+	return []byte(out + "\n")
 }
 
 // saved returns a directory's saved results; none is not an error.
@@ -81,76 +75,20 @@ func saved(directory string) (r report, err error) {
 	return r, err
 }
 
-// figures returns all figures in the order of the report.
-func figures() []figure {
-	all := []figure{bulk}
-	for _, n := range producerCounts {
-		all = append(all, singleFigure(n))
-	}
-	all = append(all, drain, drainDelete, meanwhile, clientCPU)
-	for _, n := range processCounts {
-		all = append(all, processFigure(n))
-	}
-	all = append(all, statements, written, emptyCheckouts, conflicts,
-		pickupP50, pickupP95, pickupP99, loadedP50, loadedP95, loadedP99, calledP50, calledP95, calledP99)
-	for _, n := range []int{1, 4, 16} {
-		all = append(all, costFigure(n))
-	}
-	return append(all, grownDrain, heldDrain, scheduleRest, scheduleFires, sharedFires, scheduleDelay, limitedDrain,
-		httpEnqueue1, httpDrain1, httpEnqueue100, httpDrain100, consoleCold, consoleWarm, consoleSample, consoleStart)
-}
-
-// results returns the results by group, figure and contender.
-func results(entries []*entry, s samples) []result {
+// results returns what the contenders reached.
+func (s samples) results(entries []*entry) []result {
 	var all []result
-	for _, group := range groupsOf(entries) {
-		for _, f := range figures() {
-			rows := rowsOf(entries, s, group, f)
-			best, low := bestOf(rows, peer), bestOf(rows, floor)
-			if f == drainDelete { // a peer that keeps what is completed is one to compare with, too
-				best = max(best, bestOf(rowsOf(entries, s, group, drain), peer))
-			}
-			for _, r := range rows {
-				if best > 0 && r.Role != floor {
-					r.PerPeer = r.Median / best
-				}
-				if low > 0 {
-					r.PerFloor = r.Median / low
-				}
-				all = append(all, r)
-			}
+	for _, e := range entries {
+		r := result{e.group, e.name, e.role, map[figure][3]float64{}}
+		for f, values := range s[e] {
+			slices.Sort(values)
+			r.Figures[f] = [3]float64{rounded(median(values)), rounded(values[0]), rounded(values[len(values)-1])}
+		}
+		if len(r.Figures) > 0 {
+			all = append(all, r)
 		}
 	}
 	return all
-}
-
-func groupsOf(entries []*entry) []string {
-	var groups []string
-	for _, e := range entries {
-		if !slices.Contains(groups, e.group) {
-			groups = append(groups, e.group)
-		}
-	}
-	return groups
-}
-
-func rowsOf(entries []*entry, s samples, group string, f figure) []result {
-	var rows []result
-	for _, e := range entries {
-		if e.group != group || s[e] == nil || s[e][f] == nil {
-			continue
-		}
-		values := slices.Sorted(slices.Values(s[e][f].values))
-		name := e.name
-		if e.deletes && f != drainDelete && f != bulk && !strings.HasPrefix(string(f), "single") {
-			name += deleting
-		}
-		rows = append(rows, result{
-			Group: group, Figure: f, Unit: f.unit(), Contender: name, Role: e.role, Tasks: s[e][f].tasks,
-			Median: median(values), Min: values[0], Max: values[len(values)-1],
-		})
-	}
-	return rows
 }
 
 func median(sorted []float64) float64 {
@@ -161,46 +99,13 @@ func median(sorted []float64) float64 {
 	return sorted[mid]
 }
 
-// bestOf returns the best median of a role, or 0 if there is none.
-func bestOf(rows []result, r role) float64 {
-	best := 0.0
-	for _, row := range rows {
-		if row.Role == r && (best == 0 || row.Figure.moreIsBetter() == (row.Median > best)) {
-			best = row.Median
-		}
+// rounded rounds to five digits.
+func rounded(x float64) float64 {
+	out, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 5, 64), 64)
+	if err != nil {
+		return x
 	}
-	return best
-}
-
-func (r *report) writeJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
-}
-
-// writeText writes the report for a terminal.
-func (r *report) writeText(w io.Writer) error {
-	var b strings.Builder
-	for _, p := range r.Parts {
-		fmt.Fprintf(&b, "\n%s: %s, %s, %d rounds in %s\n%s\n",
-			p.Name, p.Command, p.Machine, p.Rounds, p.Took, strings.Join(p.Engines, "\n"))
-		last := ""
-		for _, row := range p.Results {
-			if title := row.Group + ": " + string(row.Figure); title != last {
-				last = title
-				fmt.Fprintf(&b, "\n%-72s %12s  %20s  %6s  %7s\n", title, row.Unit, "min - max", "x peer", "x floor")
-			}
-			fmt.Fprintf(&b, "  %-70s %12s  %20s  %6s  %7s\n",
-				row.Contender, amount(row.Median), amount(row.Min)+" - "+amount(row.Max),
-				ratio(row.PerPeer), ratio(max(row.PerFloor, row.PerBase)))
-		}
-	}
-	fmt.Fprint(&b, "\ngoals\n")
-	for _, g := range r.goals() {
-		fmt.Fprintf(&b, "  %-11s  %s: %s, %s wanted\n", g.verdict(), g.text, g.gotText(), g.wantText())
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return out
 }
 
 // amount formats a number, with more decimals the smaller it is.
@@ -211,12 +116,104 @@ func amount(x float64) string {
 	case x >= 1:
 		return fmt.Sprintf("%.1f", x)
 	}
-	return fmt.Sprintf("%.3f", x)
+	return fmt.Sprintf("%.2f", x)
 }
 
-func ratio(x float64) string {
-	if x == 0 {
-		return ""
+const intro = `<!-- Written by bench out of benchmarks.json. Do not edit. -->
+# Benchmarks
+
+Each part was measured in one run, on one machine that ran both the clients and the servers. The contenders took turns
+in each round. A figure is the median of the rounds, with their minimum and maximum in parentheses. For times and bytes
+less is better; for rates more is better. Ratios carry over to other machines better than figures do.
+
+Every task has a payload of %d bytes of JSON, which its handler decodes; handlers do nothing else. Every run checks that
+each task was handled and stored as completed exactly once. [performance.md](performance.md) explains the results.
+
+- **dbq, loop** is Checkout of %d and Settle in %d goroutines. **dbq, worker** is package worker with %d handlers; it
+  records each attempt unless the name says otherwise. A strategy is named where the engine has several; without a name
+  it is the engine's default. **Deleting** contenders remove what is completed, the others keep it.
+- **floor** is three set-based statements over dbq's own table and indexes: insert all, mark all, finish all. Nothing
+  that handles tasks one by one can be faster. Its drain is the last two statements.
+- **River** v0.51 runs with the settings of its own benchmark: 2,000 workers, a fetch every 2 ms, InsertManyFast (COPY)
+  for bulk. It is not measured on SQLite.
+- **backlite** v0.6 runs with %d workers on one connection, the best setting found. It gets a tenth of the tasks: its
+  claim sorts all waiting tasks, so fewer are faster.
+- **goqite's technique** is one UPDATE … RETURNING and one DELETE for each message. **Solid Queue's technique** is its
+  tables and statements with claims of %d in %d loops. Both are plain loops in Go, with a fifth of the tasks.
+
+## Goals
+
+| | measured | goal | |
+|---|--:|--:|---|
+`
+
+// plotName is the plot that the page shows, of all drains.
+const plotName = "benchmarks.svg"
+
+// render writes the page of a directory and its plot from the results saved there.
+func render(directory string) error {
+	r, err := saved(directory)
+	if err != nil {
+		return err
 	}
-	return fmt.Sprintf("%.2f", x)
+	if len(r.Parts) == 0 {
+		return fmt.Errorf("%s holds nothing: measure with -save first", filepath.Join(directory, savedName))
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, intro, payloadSize, ourBatch, loopGoroutines, handlers, backliteWorkers, solidClaim, solidThreads)
+	for _, g := range r.goals() {
+		b.WriteString(g.line())
+	}
+	for _, p := range r.Parts {
+		b.WriteString(p.page())
+		if p.Name == partThroughput {
+			fmt.Fprintf(&b, "\n![%s](%s)\n", drain, plotName)
+			if err := os.WriteFile(filepath.Join(directory, plotName), []byte(chart(p.Results, drain)), 0o644); err != nil {
+				return err
+			}
+		}
+	}
+	return os.WriteFile(filepath.Join(directory, "benchmarks.md"), []byte(b.String()), 0o644)
+}
+
+// page returns a part as Markdown: what it was measured on, and one table.
+func (p part) page() string {
+	var b strings.Builder
+	for _, k := range parts {
+		if k.name == p.Name {
+			fmt.Fprintf(&b, "\n## %s\n\n", k.title)
+			if k.note != "" {
+				fmt.Fprintf(&b, "%s\n\n", k.note)
+			}
+		}
+	}
+	fmt.Fprintf(&b, "`%s`, %s, %s\n\n", p.Command, p.When, p.Machine)
+	for _, line := range p.Engines {
+		fmt.Fprintf(&b, "- %s\n", line)
+	}
+	var shown []figure
+	for _, f := range figures {
+		if slices.ContainsFunc(p.Results, func(r result) bool { return r.Figures[f] != [3]float64{} }) {
+			shown = append(shown, f)
+		}
+	}
+	b.WriteString("\n| engine | contender |")
+	for _, f := range shown {
+		fmt.Fprintf(&b, " %s, %s |", f, f.unit())
+	}
+	b.WriteString("\n|---|---|" + strings.Repeat("--:|", len(shown)) + "\n")
+	for _, r := range p.Results {
+		fmt.Fprintf(&b, "| %s | %s |", r.Group, r.Contender)
+		for _, f := range shown {
+			cell := ""
+			if v, ok := r.Figures[f]; ok {
+				if cell = amount(v[0]); v[1] != v[2] {
+					cell += fmt.Sprintf(" (%s – %s)", amount(v[1]), amount(v[2]))
+				}
+			}
+			fmt.Fprintf(&b, " %s |", cell)
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
 }

@@ -52,7 +52,7 @@ func (r *riverJobs) client(handled func(int)) (*river.Client[pgx.Tx], error) {
 func (r *riverJobs) Prepare(ctx context.Context) error {
 	err := r.Close(ctx)
 	if err == nil {
-		err = r.Attach(ctx)
+		r.pool, err = r.place.newPool(ctx)
 	}
 	if err == nil {
 		_, err = r.pool.Exec(ctx, "CREATE SCHEMA "+r.place.schema)
@@ -68,11 +68,6 @@ func (r *riverJobs) Prepare(ctx context.Context) error {
 		return err
 	}
 	_, err = m.Migrate(ctx, rivermigrate.DirectionUp, nil)
-	return err
-}
-
-func (r *riverJobs) Attach(ctx context.Context) (err error) {
-	r.pool, err = r.place.newPool(ctx)
 	return err
 }
 
@@ -142,22 +137,17 @@ func (r *riverJobs) Work(ctx context.Context, stop <-chan struct{}, handled func
 }
 
 func (r *riverJobs) Stored(ctx context.Context) (completed, others int, err error) {
-	err = r.place.pool.QueryRow(ctx, countCompleted+r.place.schema+".river_job").Scan(&completed, &others)
+	err = r.place.pool.QueryRow(ctx, `
+SELECT count(*) FILTER (WHERE state = 'completed'),
+       count(*) FILTER (WHERE state <> 'completed')
+  FROM `+r.place.schema+".river_job").Scan(&completed, &others)
 	return completed, others, err
 }
 
-// Detach closes the pool and leaves the tables.
-func (r *riverJobs) Detach() error {
+func (r *riverJobs) Close(ctx context.Context) error {
 	if r.pool != nil {
 		r.pool.Close()
 		r.pool = nil
-	}
-	return nil
-}
-
-func (r *riverJobs) Close(ctx context.Context) error {
-	if err := r.Detach(); err != nil {
-		return err
 	}
 	return r.place.Clear(ctx)
 }

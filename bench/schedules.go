@@ -15,11 +15,6 @@ import (
 )
 
 const (
-	scheduleFires figure = "fires of schedules that are due together"
-	sharedFires   figure = "fires, three processes"
-	scheduleDelay figure = "from a schedule's time to its task"
-	scheduleRest  figure = "one read of up to 1,000 schedules"
-
 	fewSchedules     = 10
 	scheduleWriters  = 8
 	scheduleSearches = 50
@@ -29,24 +24,12 @@ const (
 	searchedAtOnce   = 1000                   // schedules that Run reads at once while many are due
 )
 
-// schedules measures how fast one process fires schedules, and what it costs to read the next ones beside many.
-func schedules(ctx context.Context, o options, s *servers) ([]result, error) {
-	taken := samples{}
-	var entries []*entry
-	for _, g := range s.grounds() {
-		if !o.only.MatchString(g.group + ": dbq") {
-			continue
-		}
-		all, err := taken.schedules(ctx, o, g)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", g.group, err)
-		}
-		entries = append(entries, all...)
-	}
-	return perFirst(results(entries, taken)), nil
+// schedules measures how fast processes fire schedules, and what it costs to read the next ones beside many.
+func (s samples) schedules(ctx context.Context, o options, on *servers) ([]*entry, error) {
+	return on.onEach(o, func(g ground) ([]*entry, error) { return s.schedulesOn(ctx, o, g) })
 }
 
-func (s samples) schedules(ctx context.Context, o options, g *ground) (entries []*entry, err error) {
+func (s samples) schedulesOn(ctx context.Context, o options, g ground) (entries []*entry, err error) {
 	tasks := &dbqTasks{place: g.empty}
 	few := &entry{contender: tasks, group: g.group, name: fmt.Sprintf("dbq, %d schedules", fewSchedules), role: ours}
 	many := &entry{contender: tasks, group: g.group, name: fmt.Sprintf("dbq, %d schedules", o.schedules), role: ours}
@@ -54,6 +37,9 @@ func (s samples) schedules(ctx context.Context, o options, g *ground) (entries [
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, phase(context.WithoutCancel(ctx), few.Close)) }()
+	put := func(name string, n int, at time.Time) error {
+		return phase(ctx, func(ctx context.Context) error { return putSchedules(ctx, tasks.c, name, n, at) })
+	}
 	var each time.Duration // that a Put takes
 	for _, e := range []*entry{few, many} {
 		n := fewSchedules
@@ -61,9 +47,7 @@ func (s samples) schedules(ctx context.Context, o options, g *ground) (entries [
 			n = o.schedules
 		}
 		begin := time.Now()
-		if err := phase(ctx, func(ctx context.Context) error {
-			return putSchedules(ctx, tasks.c, "rests", n, begin.Add(24*time.Hour))
-		}); err != nil {
+		if err := put("rests", n, begin.Add(24*time.Hour)); err != nil {
 			return nil, err
 		}
 		each = time.Since(begin) / time.Duration(n)
@@ -74,43 +58,42 @@ func (s samples) schedules(ctx context.Context, o options, g *ground) (entries [
 		}
 	}
 	entries = []*entry{few, many}
-	fires := max(o.schedules/10, 1)
 	var other *entry
 	if p, ok := g.grown.(*pgPlace); ok {
 		other = &entry{contender: &riverJobs{place: p}, group: g.group, name: "River, periodic jobs", role: peer}
 		entries = append(entries, other)
 		defer func() { err = errors.Join(err, phase(context.WithoutCancel(ctx), other.Close)) }()
 	}
-	fired := 0
+	fires, fired := max(o.schedules/10, 1), 0
 	for round := range o.rounds {
 		fmt.Fprintf(os.Stderr, "schedules, %s, round %d of %d\n", g.group, round+1, o.rounds)
-		for _, way := range []struct {
-			figure    figure
-			processes int
-		}{{scheduleFires, 1}, {sharedFires, firingProcesses}} {
+		for _, f := range []figure{scheduleFires, sharedFires} {
+			processes := 1
+			if f == sharedFires {
+				processes = firingProcesses
+			}
 			at := time.Now().Add(time.Second + 3*each*time.Duration(fires)) // when all have been put
-			if err := phase(ctx, func(ctx context.Context) error {
-				return putSchedules(ctx, tasks.c, "fires", fires, at)
-			}); err != nil {
+			if err := put("fires", fires, at); err != nil {
 				return nil, err
 			}
 			time.Sleep(time.Until(at))
 			fired += fires
-			if err := phase(ctx, func(ctx context.Context) error {
-				return fireAll(ctx, tasks, fired, way.processes)
-			}); err != nil {
+			err := phase(ctx, func(ctx context.Context) error { return fireAll(ctx, tasks, fired, processes) })
+			if err != nil {
 				return nil, err
 			}
-			s.addRate(many, way.figure, fires, time.Since(at))
+			s.addRate(many, f, fires, time.Since(at))
 		}
-		if err := phase(ctx, func(ctx context.Context) error { return s.fireSingly(ctx, many, fired) }); err != nil {
+		err := phase(ctx, func(ctx context.Context) error { return s.fireSingly(ctx, many, fired) })
+		if err != nil {
 			return nil, err
 		}
 		fired += singleFires
-		if other != nil {
-			if err := phase(ctx, func(ctx context.Context) error { return s.riverFires(ctx, other, fires) }); err != nil {
-				return nil, fmt.Errorf("periodic jobs: %w", err)
-			}
+		if other == nil {
+			continue
+		}
+		if err := phase(ctx, func(ctx context.Context) error { return s.riverFires(ctx, other, fires) }); err != nil {
+			return nil, fmt.Errorf("periodic jobs: %w", err)
 		}
 	}
 	return entries, nil
@@ -195,7 +178,7 @@ func (s samples) search(ctx context.Context, e *entry) error {
 			return err
 		}
 	}
-	s.add(e, scheduleRest, scheduleSearches, ms(time.Since(begin))/scheduleSearches)
+	s.add(e, scheduleRest, ms(time.Since(begin))/scheduleSearches)
 	return nil
 }
 
@@ -245,6 +228,6 @@ func (s samples) fireSingly(ctx context.Context, e *entry, n int) error {
 		}
 		late += task.Created.Sub(at(i))
 	}
-	s.add(e, scheduleDelay, singleFires, ms(late)/singleFires)
+	s.add(e, scheduleDelay, ms(late)/singleFires)
 	return nil
 }

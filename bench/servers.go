@@ -10,11 +10,7 @@ import (
 )
 
 // serverDSNs are the servers to measure on; "" leaves one out.
-type serverDSNs struct {
-	Postgres string `json:"postgres"`
-	MySQL    string `json:"mysql"`
-	MariaDB  string `json:"mariadb"`
-}
+type serverDSNs struct{ postgres, mysql, mariadb string }
 
 // dsnVariables name the DSNs that are used without flags: the first that is set.
 var dsnVariables = map[string][]string{
@@ -24,7 +20,7 @@ var dsnVariables = map[string][]string{
 }
 
 func (d *serverDSNs) flags(set *flag.FlagSet) {
-	for name, to := range map[string]*string{"postgres": &d.Postgres, "mysql": &d.MySQL, "mariadb": &d.MariaDB} {
+	for name, to := range map[string]*string{"postgres": &d.postgres, "mysql": &d.mysql, "mariadb": &d.mariadb} {
 		value := ""
 		for _, variable := range dsnVariables[name] {
 			if value == "" {
@@ -45,27 +41,25 @@ func (d *serverDSNs) flags(set *flag.FlagSet) {
 
 // servers are the servers that a run measures.
 type servers struct {
-	dsns      serverDSNs
 	schema    string
 	directory string // of SQLite's files
 	pg        *pgPlace
 	mysqls    []*mysqlPlace
-	node      *nodeRuntime
 	skipped   []string
 }
 
 func openServers(ctx context.Context, d serverDSNs, schema, directory string) (s *servers, err error) {
-	s = &servers{dsns: d, schema: schema, directory: directory}
+	s = &servers{schema: schema, directory: directory}
 	skip := func(what, flag string) {
 		s.skipped = append(s.skipped, fmt.Sprintf("%s: no -%s, and none of these is set: %s",
 			what, flag, strings.Join(dsnVariables[flag], ", ")))
 	}
-	if d.Postgres == "" {
+	if d.postgres == "" {
 		skip(postgresDB, "postgres")
-	} else if s.pg, err = openPostgres(ctx, d.Postgres, schema); err != nil {
+	} else if s.pg, err = openPostgres(ctx, d.postgres, schema); err != nil {
 		return s, errors.Join(fmt.Errorf("%s: %w", postgresDB, err), s.close(ctx))
 	}
-	for _, m := range []struct{ group, flag, dsn string }{{mysqlDB, "mysql", d.MySQL}, {mariaDB, "mariadb", d.MariaDB}} {
+	for _, m := range []struct{ group, flag, dsn string }{{mysqlDB, "mysql", d.mysql}, {mariaDB, "mariadb", d.mariadb}} {
 		if m.dsn == "" {
 			skip(m.group, m.flag)
 			continue
@@ -79,30 +73,34 @@ func openServers(ctx context.Context, d serverDSNs, schema, directory string) (s
 	return s, nil
 }
 
-// addNode adds the contenders that run in Node.js, if it is installed.
-func (s *servers) addNode(ctx context.Context) {
-	reason := "they need PostgreSQL"
-	if s.pg != nil {
-		s.node, reason = findNode(ctx)
-	}
-	if reason != "" {
-		s.skipped = append(s.skipped, "graphile-worker and pg-boss: "+reason)
-	}
-}
-
 // entries returns new contenders on all servers.
 func (s *servers) entries() []*entry {
 	var all []*entry
 	if s.pg != nil {
 		all = append(all, postgresEntries(s.pg)...)
-		if s.node != nil {
-			all = append(all, nodeEntries(s.pg, s.node)...)
-		}
 	}
 	for _, m := range s.mysqls {
 		all = append(all, mysqlEntries(m)...)
 	}
 	return append(all, sqliteEntries(s.directory)...)
+}
+
+// A writtenLog tells how many bytes a server has written to its WAL or redo log.
+type writtenLog interface {
+	written(ctx context.Context) (int64, error)
+}
+
+// log returns the log of a group's server, or nil.
+func (s *servers) log(group string) writtenLog {
+	for _, m := range s.mysqls {
+		if m.group == group {
+			return m
+		}
+	}
+	if group == postgresDB {
+		return s.pg
+	}
+	return nil
 }
 
 // settings returns one line for each server.

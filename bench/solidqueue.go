@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	driver "github.com/go-sql-driver/mysql"
@@ -17,10 +16,7 @@ import (
 // deletes them from ready and reads their jobs. Each job is finished in a transaction of its own, which marks it and
 // deletes its row in claimed. The tables have Solid Queue's columns and indexes. This loop claims solidClaim jobs at
 // once; the original claims only as many as it has idle threads.
-type solidQueue struct {
-	place     *mysqlPlace
-	deadlocks atomic.Int64
-}
+type solidQueue struct{ place *mysqlPlace }
 
 const (
 	solidClaim   = 20
@@ -123,7 +119,6 @@ SELECT count(finished_at),
 func (s *solidQueue) text(t string) string { return strings.ReplaceAll(t, "{s}", s.place.schema) }
 
 func (s *solidQueue) Prepare(ctx context.Context) error {
-	s.deadlocks.Store(0)
 	if err := s.place.Clear(ctx); err != nil {
 		return err
 	}
@@ -170,7 +165,6 @@ func (s *solidQueue) tx(ctx context.Context, f func(tx *sql.Tx) error) error {
 		if !errors.As(err, &conflict) || conflict.Number != deadlock || try == solidTries {
 			return err
 		}
-		s.deadlocks.Add(1)
 	}
 }
 

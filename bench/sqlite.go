@@ -16,7 +16,6 @@ type sqlitePlace struct {
 	directory   string
 	synchronous string
 	name        string // of the file, bench if it is ""
-	scheme      string // of the DSN, sqlite if it is ""
 }
 
 func (p *sqlitePlace) file() string { return filepath.Join(p.directory, cmp.Or(p.name, "bench")+".db") }
@@ -31,7 +30,7 @@ func (p *sqlitePlace) Clear(context.Context) error {
 }
 
 func (p *sqlitePlace) Open(ctx context.Context, opts ...dbq.Option) (*dbq.Client, error) {
-	return dbq.Open(ctx, fmt.Sprintf("%s:%s?synchronous=%s", cmp.Or(p.scheme, "sqlite"), p.file(), p.synchronous), opts...)
+	return dbq.Open(ctx, fmt.Sprintf("sqlite:%s?synchronous=%s", p.file(), p.synchronous), opts...)
 }
 
 // db opens the file with dbq's settings for other contenders.
@@ -69,11 +68,11 @@ func sqliteEntries(directory string) []*entry {
 				singles: true, share: 10,
 			},
 			&entry{
-				contender: &backliteTasks{place: p, deletes: true}, group: group, name: "backlite", role: peer,
+				contender: &backliteTasks{place: p, deletes: true}, group: group, name: "backlite" + deleting, role: peer,
 				deletes: true, share: 10,
 			},
 			&entry{
-				contender: &goqiteLoop{place: p}, group: group, name: "goqite's technique", role: peer,
+				contender: &goqiteLoop{place: p}, group: group, name: "goqite's technique" + deleting, role: peer,
 				deletes: true, alone: true, singles: true, meanwhile: true, share: 5,
 			})
 		all = append(all, floorEntries(group, p)...)

@@ -60,4 +60,4 @@ step "several workers at once" bash -c 'laws ".*" "Contention/.*"'
 step "lost connections, answers that do not come, contexts that end: go-ora's part" bash -c 'laws ".*" "Faults/.*"'
 step "the rest of the suite, as a report" \
   "$dbq" conform --report "markdown=$out/report.md" --report "json=$out/report.json"
-echo "all passed; copy $out/report.json to docs/reports"
+echo "all passed; to add the counts to docs/engines.md: go run ./internal/gen $out/report.json"

@@ -15,7 +15,7 @@ import (
 const repository = "../.."
 
 // skipped directories hold nothing that the project's authors wrote.
-var skipped = map[string]bool{".git": true, "node_modules": true}
+var skipped = map[string]bool{".git": true}
 
 // sources calls visit with each text file of the repository: its path, relative to the root and with slashes, and its
 // content. It walks the tree instead of asking git or go list, because go test caches a result until a file or

@@ -22,6 +22,7 @@ type conformFlags struct {
 	strategies []string
 	match      string
 	reports    []string
+	list       bool
 	verbose    bool
 }
 
@@ -32,6 +33,7 @@ func newConform(a *app) *cobra.Command {
 	l.StringArrayVar(&f.strategies, "strategy", nil,
 		"a checkout `STRATEGY`, repeatable (default every strategy that the server supports)")
 	l.StringVar(&f.match, "run", "", "only the cases whose group/name matches this `REGEXP`")
+	l.BoolVar(&f.list, "list", false, "print the laws, and check nothing")
 	l.StringArrayVar(&f.reports, "report", nil, "`FORMAT` or FORMAT=FILE, repeatable: text, json, junit, markdown")
 	l.Var(intWithin(&f.Load, 1, 1, 1000), "load", "multiply the work of the contention cases by `N`")
 	l.Var(intWithin(&f.Parallel, 0, 0, 100), "parallel", "run `N` cases at once (default 6, on SQLite 1)")
@@ -50,6 +52,9 @@ func (a *app) conform(ctx context.Context, f conformFlags) error {
 		return usagef("conform chooses the prefixes of its tables: leave out --prefix")
 	case a.schema != "":
 		return usagef("conform creates its tables in the connection's own schema: leave out --schema")
+	}
+	if f.list {
+		return a.listLaws(h)
 	}
 	targets, err := a.reportTargets(f.reports)
 	if err != nil {
@@ -78,6 +83,27 @@ func (a *app) conform(ctx context.Context, f conformFlags) error {
 		}
 	}
 	return conformVerdict(rep)
+}
+
+// listLaws prints the cases that the harness selects, each with its law.
+func (a *app) listLaws(h conformance.Harness) error {
+	type law struct {
+		Case string `json:"case"`
+		Law  string `json:"law"`
+	}
+	laws := []law{}
+	var text strings.Builder
+	for _, c := range conformance.Cases() {
+		if h.Match == nil || h.Match.MatchString(c.FullName()) {
+			laws = append(laws, law{c.FullName(), c.Law})
+			fmt.Fprintf(&text, "%s: %s\n", c.FullName(), c.Law)
+		}
+	}
+	if a.json {
+		return a.printJSON(laws)
+	}
+	_, err := io.WriteString(a.out, text.String())
+	return err
 }
 
 // inKathmandu returns a PostgreSQL DSN whose sessions have an unusual time zone.

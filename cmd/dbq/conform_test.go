@@ -98,6 +98,18 @@ func TestConformWritesItsReports(t *testing.T) {
 	}
 }
 
+func TestConformListsLaws(t *testing.T) {
+	u := newUser(t)
+	const law = "ExpiredIsRedelivered: A checkout hands a task out again after its lease has expired,"
+	o := u.run("conform", "--list", "--run", "^Lease/").has("Lease/" + law)
+	if strings.Contains(o.out, "Enqueue/") {
+		t.Errorf("--run does not select: %s", o.out)
+	}
+	if n := strings.Count(u.run("conform", "--list", "--json").ok(), `"case":`); n != len(conformance.Cases()) {
+		t.Errorf("%d laws as JSON", n)
+	}
+}
+
 // Every command records its user as the operator of what it changes; those of the suite are the cases' own.
 func TestConformPassesCasesThatRecordOperators(t *testing.T) {
 	u := newUser(t)
