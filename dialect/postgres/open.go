@@ -33,7 +33,7 @@ func Open(ctx context.Context, dsn string) (dialect.Pool, error) {
 		return dialect.Pool{}, err
 	}
 	connector := newConnector(*cfg, chooses)
-	return dialect.NewPool(connector, connector, conns, 0), nil
+	return dialect.NewPool(steady{connector}, connector, conns, 0), nil
 }
 
 // config parses a DSN and adds the settings of dbq. chooses reports that the DSN does not determine how statements are
