@@ -75,6 +75,7 @@ func config(dsn string) (cfg *pgx.ConnConfig, conns int, chooses bool, err error
 	if cfg.RuntimeParams["application_name"] == "" {
 		cfg.RuntimeParams["application_name"] = "dbq"
 	}
+	cfg.RuntimeParams["client_encoding"] = "UTF8"   // a role or a database may have another
 	if cfg.ValidateConnect == nil && several(cfg) { // one of them may be a standby, which takes no writes
 		cfg.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
