@@ -57,13 +57,14 @@ var oddTexts = map[string][]string{
 	"optimizer_switch": {"index_merge=off,mrr=off,materialization=off,semijoin=off,derived_merge=off"},
 	"client_encoding":  {"LATIN1", "SQL_ASCII"},
 	"DateStyle":        {"SQL, DMY", "German, YMD"},
-	"TimeZone": {"Asia/Kathmandu"}, "lc_messages": {"C"}, "lc_numeric": {"C"},
+	"TimeZone":         {"Asia/Kathmandu"}, "lc_messages": {"C"}, "lc_numeric": {"C"},
 }
 
 // limits are variables whose least value leaves a session too little to work with. A server that has one so low
 // reports it.
 var limits = regexp.MustCompile("_timeout$|_time$|^max_(session_mem_used|heap_table_size)$|tmp_.*(size|usage)$|" +
-	"^(connection_memory_limit|parser_max_mem_size|sort_buffer_size|log_|wsrep_|enforce_storage_engine|server_id|redirect_url)")
+	"^(connection_memory_limit|parser_max_mem_size|sort_buffer_size|log_|wsrep_)|" +
+	"^(enforce_storage_engine|server_id|redirect_url)$")
 
 // TestOddSettings walks through the variables of each server that a session inherits. Open reports an odd value, by
 // the variable's name, or the laws hold under it. It changes settings of the whole server, which nothing else may use.
