@@ -62,8 +62,8 @@ var oddTexts = map[string][]string{
 
 // limits are variables whose least value leaves a session too little to work with. A server that has one so low
 // reports it.
-var limits = regexp.MustCompile("_timeout$|_time$|^max_(session_mem_used|heap_table_size)$|tmp_.*(size|usage)$|" +
-	"^(connection_memory_limit|parser_max_mem_size|sort_buffer_size|log_|wsrep_)|" +
+var limits = regexp.MustCompile("_timeout$|_time$|_buffer_size$|tmp_.*(size|usage)$|" +
+	"^max_(session_mem_used|heap_table_size)$|^(connection_memory_limit|parser_max_mem_size|log_|wsrep_)|" +
 	"^(enforce_storage_engine|server_id|redirect_url)$")
 
 // TestOddSettings walks through the variables of each server that a session inherits. Open reports an odd value, by

@@ -106,6 +106,7 @@ func TestCallersPool(t *testing.T) {
 		"transaction_read_only=1":                                  "transaction_read_only=OFF",
 		"completion_type=1":                                        "add completion_type=NO_CHAIN",
 		"sql_safe_updates=1":                                       "add sql_safe_updates=OFF",
+		"sql_if_exists=1":                                          "add sql_if_exists=OFF",
 		"sql_select_limit=1":                                       "sql_select_limit",
 		"binlog_format=%27STATEMENT%27":                            "set it to ROW",
 	} {

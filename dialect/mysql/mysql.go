@@ -73,6 +73,7 @@ var (
 	}
 	fixedIfKnown = map[string]string{
 		"check_constraint_checks": "ON",
+		"sql_if_exists":           "OFF", // with it, CREATE TABLE IF NOT EXISTS fails if the table exists
 		"transaction_read_only":   "OFF",
 		"tx_read_only":            "OFF",
 	}
