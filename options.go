@@ -76,8 +76,8 @@ func WithPrefix(prefix string) Option {
 		func(c *config) { c.names.Prefix = prefix })
 }
 
-// WithSchema sets the schema of dbq's tables, spelled like a prefix. Migrate creates it if permitted. The default is
-// the connection's own schema. SQLite has no schemas and refuses the option.
+// WithSchema sets the schema of dbq's tables, spelled like a prefix. Migrate creates it if it does not exist.
+// The default is the connection's own schema. SQLite has no schemas and refuses the option.
 func WithSchema(schema string) Option {
 	return setting("WithSchema", schema, identifier.MatchString(schema), anIdentifier,
 		func(c *config) { c.names.Schema = schema })

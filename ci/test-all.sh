@@ -46,6 +46,9 @@ tests "laws, race" postgres18 "${CI_RACE[@]}" "${laws[@]}" "$suites/^postgres18$
 tests "laws" "$CI_NEWEST" "${laws[@]}" "$suites/^(sqlite|mysql97|mariadb118)$"
 tests "laws, oldest" "$CI_OLDEST pgbouncer" "${laws[@]}" "$suites/^(${CI_OLDEST// /|}|pgbouncer)$"
 
+# Most laws again, with unusual values of every variable that a session inherits. It changes the servers' settings.
+DBQ_TEST_ODD=yes tests "odd settings" "$CI_NEWEST" -timeout 20m ./conformance/engines -run '^TestOddSettings$'
+
 # Some of the laws through testcontainers-go, as on a machine with Docker and no server: this tests the containers.
 step "containers" 900 env DBQ_TEST_CONTAINERS=only DBQ_TEST_REQUIRE="$(commas "$CI_CONTAINERS")" \
   ci/test.sh -count=1 ./conformance/engines \

@@ -102,8 +102,12 @@ func TestCallersPool(t *testing.T) {
 		"maxAllowedPacket=0":                                       "",
 		"collation=latin1_swedish_ci":                              "use collation=utf8mb4_bin",
 		"sql_mode=%27%27":                                          "add sql_mode=%27STRICT_ALL_TABLES%27",
-		"autocommit=0":                                             "remove autocommit",
-		"transaction_read_only=1":                                  "remove transaction_read_only",
+		"autocommit=0":                                             "add autocommit=ON",
+		"transaction_read_only=1":                                  "transaction_read_only=OFF",
+		"completion_type=1":                                        "add completion_type=NO_CHAIN",
+		"sql_safe_updates=1":                                       "add sql_safe_updates=OFF",
+		"sql_if_exists=1":                                          "add sql_if_exists=OFF",
+		"sql_select_limit=1":                                       "sql_select_limit",
 		"binlog_format=%27STATEMENT%27":                            "set it to ROW",
 	} {
 		t.Run(parameters, func(t *testing.T) {

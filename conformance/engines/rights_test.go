@@ -115,3 +115,55 @@ func poorUser(t *testing.T, dsn, prefix string) (poor string, grant func()) {
 	u.User = url.UserPassword(name, "poor")
 	return u.String(), grant
 }
+
+// A user who owns a schema, and may make none, migrates into it. The migration of one who lacks both rights is denied.
+func TestMigrateIntoOwnSchema(t *testing.T) {
+	t.Parallel()
+	for _, target := range present() {
+		if target.file != nil || target.name == "pgbouncer" { // where every user is the same one of the server
+			continue
+		}
+		t.Run(target.name, func(t *testing.T) {
+			t.Parallel()
+			dsn := os.Getenv(target.variable())
+			_, pool, err := sqlrun.Open(t.Context(), dsn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { pool.Close() })
+			name := fmt.Sprintf("dbqs_%x", uuid.New().ID())
+			user, database := "USER "+name, "DATABASE "+name
+			create, drop := []string{
+				"CREATE " + user + " PASSWORD 'p'", "CREATE SCHEMA " + name + " AUTHORIZATION " + name,
+			}, []string{"DROP OWNED BY " + name, "DROP " + user}
+			own := as(t, dsn, name)
+			if !strings.HasPrefix(dsn, "postgres") {
+				create = []string{
+					"CREATE " + user + " IDENTIFIED BY 'p'", "CREATE " + database, "GRANT ALL ON " + name + ".* TO " + name,
+				}
+				drop = []string{"DROP " + database, "DROP " + user}
+				own = strings.Replace(own, "/mysql", "/"+name, 1) // every user may connect to a database of their own only
+			}
+			run := func(statements []string) {
+				for _, text := range statements {
+					if _, err := pool.Write.ExecContext(context.WithoutCancel(t.Context()), text); err != nil {
+						t.Errorf("%s: %v", text, err)
+					}
+				}
+			}
+			t.Cleanup(func() { run(drop) })
+			run(create)
+			c, err := dbq.Open(t.Context(), own, dbq.WithSchema(name), dbq.WithMigrate())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			if _, err := c.Queue("q").Enqueue(t.Context(), dbq.NewTask{}); err != nil {
+				t.Error(err)
+			}
+			if _, _, err := dbq.Migrate(t.Context(), own, dbq.WithSchema("x"+name)); !errors.Is(err, dbq.ErrDenied) {
+				t.Errorf("into a schema that does not exist: %v, want ErrDenied", err)
+			}
+		})
+	}
+}

@@ -17,6 +17,7 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,22 +59,54 @@ const (
 	leastPacket    = 8 << 20
 )
 
-// settings reads the session's variables for Probe. The result lacks the variables that a product does not have.
-const settings = `
-SHOW VARIABLES
- WHERE Variable_name IN (
-         'version', 'log_bin', 'binlog_format', 'max_allowed_packet', 'read_only',
-         'wsrep_on', 'wsrep_sync_wait',
-         'group_replication_group_name', 'group_replication_single_primary_mode', 'group_replication_consistency',
-         'autocommit', 'innodb_lock_wait_timeout', 'sql_mode', 'character_set_client',
-         'transaction_read_only', 'tx_read_only')`
+// fixed are the session variables that change what a statement means, which rows it reaches, or whether its commit is
+// one, with the values that dbq needs. Open sets them; a caller's pool with others is refused. Not every version has
+// those of fixedIfKnown.
+var (
+	fixed = map[string]string{
+		"autocommit":       "ON",
+		"completion_type":  "NO_CHAIN",
+		"sql_big_selects":  "ON",
+		"sql_safe_updates": "OFF",
+		"sql_select_limit": "18446744073709551615",
+		"unique_checks":    "ON",
+	}
+	fixedIfKnown = map[string]string{
+		"check_constraint_checks": "ON",
+		"sql_if_exists":           "OFF", // with it, CREATE TABLE IF NOT EXISTS fails if the table exists
+		"transaction_read_only":   "OFF",
+		"tx_read_only":            "OFF",
+	}
+)
+
+// unfixed returns the settings that the variables do not have, as name=value.
+func unfixed(vars map[string]string) (settings []string) {
+	for _, needed := range []map[string]string{fixed, fixedIfKnown} {
+		for _, name := range slices.Sorted(maps.Keys(needed)) {
+			if value, has := vars[name]; has && !strings.EqualFold(value, needed[name]) {
+				settings = append(settings, name+"="+needed[name])
+			}
+		}
+	}
+	return settings
+}
+
+// show returns the query for a session's variables. Its result lacks those that a product does not have.
+func show(names ...string) string {
+	names = slices.Concat(names, slices.Collect(maps.Keys(fixed)), slices.Collect(maps.Keys(fixedIfKnown)))
+	return "SHOW VARIABLES WHERE Variable_name IN ('" + strings.Join(names, "', '") + "')"
+}
+
+// settings has the variables that Probe reads besides.
+var settings = append(clusterSettings, "version", "log_bin", "binlog_format", "max_allowed_packet",
+	lockWait, "sql_mode", "character_set_client")
 
 // Probe reads the server's version and settings. It refuses a server that is too old, that is read-only, or whose
 // binary log would refuse the writes of READ COMMITTED. It also refuses a caller's pool whose sessions lack a setting
 // that dbq needs and Open makes; the error describes what to change in the pool's DSN.
 func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
 	vars := map[string]string{}
-	rows, err := db.QueryContext(ctx, settings)
+	rows, err := db.QueryContext(ctx, show(settings...))
 	if err != nil {
 		return dialect.Server{}, err
 	}
@@ -97,7 +130,8 @@ func inspect(vars map[string]string) (dialect.Server, error) {
 	on := func(name string) bool { return isOn(vars, name) }
 	packet, err := strconv.Atoi(vars["max_allowed_packet"])
 	if err != nil {
-		return dialect.Server{}, misconfigured("the server does not report its max_allowed_packet")
+		return dialect.Server{}, misconfigured("the session does not report its max_allowed_packet: " +
+			"it may have a sql_select_limit, which dbq cannot use")
 	}
 	switch {
 	case on("read_only"):
@@ -148,18 +182,15 @@ func misconfigured(format string, args ...any) error {
 // checkSession refuses a caller's pool whose sessions would break dbq's promises. It accepts any time zone, isolation
 // level and other SQL mode: the statements mean the same under each.
 func checkSession(vars map[string]string) error {
-	is := func(name string, bad ...string) bool { return slices.Contains(bad, strings.ToUpper(vars[name])) }
+	other := unfixed(vars)
 	switch {
-	case is("autocommit", "OFF", "0"):
-		return misconfigured("autocommit is off, so every query would leave a transaction open: " +
-			"remove autocommit from the driver's DSN (or the server's init_connect)")
-	case is("transaction_read_only", "ON", "1"), is("tx_read_only", "ON", "1"):
-		return misconfigured("the pool's sessions are read-only: " +
-			"remove transaction_read_only (tx_read_only) from the driver's DSN")
+	case len(other) > 0:
+		return misconfigured("the pool's sessions have another %s than dbq's statements need: add %s to the driver's DSN",
+			strings.Split(other[0], "=")[0], strings.Join(other, "&"))
 	case !strings.Contains(vars["sql_mode"], "STRICT_"):
 		return misconfigured("the pool's sessions have sql_mode '%s', which truncates values without an error: "+
 			"add sql_mode=%%27STRICT_ALL_TABLES%%27 to the driver's DSN", vars["sql_mode"])
-	case !is("character_set_client", "UTF8MB4"):
+	case !strings.EqualFold(vars["character_set_client"], "utf8mb4"):
 		return misconfigured("the pool's sessions send text as %s, but dbq sends UTF-8: "+
 			"use collation=utf8mb4_bin in the driver's DSN", vars["character_set_client"])
 	}

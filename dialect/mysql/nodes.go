@@ -122,19 +122,16 @@ func (c *nodeConn) IsValid() bool { return !c.refused && c.conn.IsValid() }
 // statement was not executed. For a read-only node the driver returns driver.ErrBadConn; see RejectReadOnly.
 var notServing = []uint16{1047, 1053, 3100, 3796, 3797, 3798, 3799}
 
-// clusterSettings reads the node's state in its cluster. The result lacks the variables that a product does not have.
-const clusterSettings = `
-SHOW VARIABLES
- WHERE Variable_name IN (
-         'read_only', 'wsrep_on', 'wsrep_sync_wait',
-         'group_replication_group_name', 'group_replication_single_primary_mode', 'group_replication_consistency')`
+// clusterSettings are the variables that show a node's state in its cluster.
+var clusterSettings = []string{"read_only", "wsrep_on", "wsrep_sync_wait", "group_replication_group_name",
+	"group_replication_single_primary_mode", "group_replication_consistency"}
 
-// prepare makes the session see what other nodes of the cluster have committed. If choose is set, because other nodes
-// can be tried, it returns an error for a node that takes no writes.
+// prepare fixes the session's variables, and makes it see what other nodes have committed. If choose is set, because
+// other nodes can be tried, it returns an error for a node that takes no writes.
 func (c *nodeConn) prepare(ctx context.Context, choose bool) error {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	v, err := c.ask(ctx, clusterSettings)
+	v, err := c.ask(ctx, show(clusterSettings...))
 	if err != nil {
 		return err
 	}
@@ -150,14 +147,17 @@ func (c *nodeConn) prepare(ctx context.Context, choose bool) error {
 			return &mysql.MySQLError{Number: 1047, Message: "the node is not part of its cluster"}
 		}
 	}
+	set := unfixed(v)
 	if name, value := causal(v); name != "" {
-		if _, err = c.conn.ExecContext(ctx, "SET SESSION "+name+" = "+value, nil); err != nil {
+		set = append(set, name+"="+value)
+	}
+	// The isolation level once for the session, so that no transaction has to set it. Its variable has different names.
+	for _, text := range append(set, isolation) {
+		if _, err = c.conn.ExecContext(ctx, "SET SESSION "+text, nil); err != nil {
 			return err
 		}
 	}
-	// Once for the session, so that no transaction has to set it. The variable's name differs between versions.
-	_, err = c.conn.ExecContext(ctx, "SET SESSION "+isolation, nil)
-	return err
+	return nil
 }
 
 // causal returns the variable to set, and its value, for a session to see what was committed on any node before its

@@ -34,6 +34,10 @@ var passed = []string{
 // (16 by default) and the driver's for TLS, timeouts and authentication. Parameters that would change the meaning
 // of statements are refused, because dbq sets them.
 //
+// tls_ca is a file of the certificate authorities that may sign the server's certificate, in PEM. It implies tls=true.
+// With tls=verify-ca, the certificate may have any name. A Unix socket takes the place of the host, as in
+// mysql://user:password@/database?socket=/run/mysqld/mysqld.sock.
+//
 // A DSN may list the nodes of a cluster, as in mysql://user:password@one:3306,two:3306/database. Each connection goes
 // to the first node that can be reached, is not read-only, and is part of its cluster. It is replaced after a minute.
 func Open(_ context.Context, dsn string) (dialect.Pool, error) {
@@ -84,11 +88,22 @@ func config(dsn string) (cfg *driver.Config, addresses []string, conns int, err 
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	if d.Hosts == "" || d.Database == "" {
+	socket, ca, mode := d.Params.Get("socket"), d.Params.Get("tls_ca"), d.Params.Get("tls")
+	switch {
+	case d.Hosts+socket == "" || d.Database == "":
 		return nil, nil, 0, unusable("it names no host or no database: "+
 			"write %s://user:password@host:3306/database", d.Scheme)
+	case socket != "" && d.Hosts+ca+mode != "":
+		return nil, nil, 0, unusable("a socket needs no host and no TLS: "+
+			"write %s://user:password@/database?socket=/path", d.Scheme)
+	case ca == "" && mode == verifyCA, ca != "" && !slices.Contains([]string{"", "true", verifyCA}, mode):
+		return nil, nil, 0, unusable("tls_ca is for tls=true and tls=%s, which needs it", verifyCA)
 	}
 	for node := range strings.SplitSeq(d.Hosts, ",") {
+		if socket != "" {
+			addresses = []string{socket}
+			break
+		}
 		host, port, err := dialect.SplitHost(node, "3306")
 		if err != nil {
 			return nil, nil, 0, unusable("a host or its port is invalid")
@@ -103,12 +118,22 @@ func config(dsn string) (cfg *driver.Config, addresses []string, conns int, err 
 	if err != nil {
 		return nil, nil, 0, unusable("the parameters (%s): %w", strings.Join(slices.Sorted(maps.Keys(params)), ", "), err)
 	}
+	if ca != "" {
+		if err := trust(cfg, ca, mode); err != nil {
+			return nil, nil, 0, err
+		}
+	} else if cfg.TLS != nil {
+		cfg.TLS.ServerName = "" // each node's own, instead of the driver's default
+	}
 	unchecked := cfg.TLSConfig == "skip-verify" || cfg.TLSConfig == "preferred"
 	if cfg.AllowCleartextPasswords && (cfg.TLSConfig == "" || cfg.TLSConfig == "false" || unchecked) {
 		return nil, nil, 0, unusable("allowCleartextPasswords sends the password in clear text, unless tls=true")
 	}
 	cfg.User, cfg.Passwd = d.User, d.Password
 	cfg.Net, cfg.DBName = "tcp", d.Database
+	if socket != "" {
+		cfg.Net = "unix"
+	}
 	if cfg.Timeout == 0 {
 		cfg.Timeout = dialTimeout
 	}
@@ -119,10 +144,9 @@ func config(dsn string) (cfg *driver.Config, addresses []string, conns int, err 
 	// Probe reads the server's limit once, and no statement exceeds it. 0 would query it for each connection.
 	cfg.MaxAllowedPacket = 1 << 30
 	cfg.Logger = &driver.NopLogger{} // the errors contain what it would log
-	cfg.Params = map[string]string{
-		"sql_mode":  "'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
-		"time_zone": "'+00:00'",
-	}
+	cfg.Params = maps.Clone(fixed)
+	cfg.Params["sql_mode"] = "'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'"
+	cfg.Params["time_zone"] = "'+00:00'"
 	return cfg, addresses, conns, nil
 }
 
@@ -137,10 +161,11 @@ func parameters(query url.Values) (conns int, forDriver url.Values, err error) {
 			if err != nil || conns < 1 || conns > 10_000 {
 				return 0, nil, unusable("pool_max_conns=%s, use a number from 1 to 10000", value)
 			}
+		case name == "socket", name == "tls_ca", name == "tls" && query.Has("tls_ca"): // see config
 		case slices.Contains(passed, name):
 			forDriver.Set(name, value)
 		default:
-			return 0, nil, unusable("the parameter %q is not one that dbq accepts; known are pool_max_conns, %s",
+			return 0, nil, unusable("the parameter %q is not one that dbq accepts; known are pool_max_conns, socket, tls_ca, %s",
 				name, strings.Join(passed, ", "))
 		}
 	}

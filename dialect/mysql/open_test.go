@@ -25,6 +25,7 @@ func TestOpenReadsADSN(t *testing.T) {
 		"mysql://h/d?pool_max_conns=10000&readTimeout=30s":    10000,
 		"mysql://h/d?allowNativePasswords=true&compress=true": defaultConns,
 		"mysql://app:hush@one,two:3307,[::1]:3308/d":          defaultConns,
+		"mysql://app:hush@/d?socket=/run/mysqld/mysqld.sock":  defaultConns,
 	})
 }
 
@@ -48,11 +49,18 @@ func TestOpenRefusesInvalidDSN(t *testing.T) {
 		"mysql://app:hush@h/d?pool_max_conns=all": "pool_max_conns=all, use a number",
 		"mysql://app:hush@h/d?pool_max_conns=1e9": "use a number from 1 to 10000",
 		"mysql://app:hush@h/d?parseTime=true":     `the parameter "parseTime" is not one`,
-		"mysql://app:hush@h/d?multiStatements=1":  "known are pool_max_conns, tls",
+		"mysql://app:hush@h/d?multiStatements=1":  "known are pool_max_conns, socket, tls_ca, tls",
 		"mysql://app:hush@h/d?sql_mode=ANSI":      `"sql_mode"`,
 		"mysql://app:hush@h/d?time_zone=%2701:00": `"time_zone"`,
 		"mysql://app:hush@h/d?timeout=soon":       "timeout",
 		"mysql://app:hush@h/d?tls=nonesuch":       "tls",
+		"mysql://app:hush@h/d?socket=/s":          "needs no host",
+		"mysql://app:hush@/d?socket=/s&tls=true":  "no TLS",
+		"mysql://app:hush@h/d?tls_ca=nonesuch":    "tls_ca",
+		"mysql://app:hush@h/d?tls_ca=open.go":     "no certificate",
+		"mysql://app:hush@h/d?tls=verify-ca":      "tls_ca",
+
+		"mysql://app:hush@h/d?tls_ca=open.go&tls=skip-verify": "tls=true",
 
 		"mysql://app:hush@h/d?allowCleartextPasswords=true":                 "unless tls=true",
 		"mysql://app:hush@h/d?allowCleartextPasswords=true&tls=preferred":   "unless tls=true",

@@ -71,13 +71,15 @@ func TestInspect(t *testing.T) {
 		{"8.4.2", vars{"max_allowed_packet": "1048576"}, "", nil, "max_allowed_packet is 1048576 bytes"},
 		{"8.4.2", vars{"max_allowed_packet": ""}, "", nil, "max_allowed_packet"},
 
-		{"8.4.2", vars{"autocommit": "OFF"}, "", nil, "remove autocommit"},
+		{"8.4.2", vars{"autocommit": "OFF"}, "", nil, "add autocommit=ON"},
 		{"8.4.2", vars{"sql_mode": ""}, "", nil, "add sql_mode="},
 		{"8.4.2", vars{"sql_mode": "ANSI,ONLY_FULL_GROUP_BY"}, "", nil, "add sql_mode="},
 		{"8.4.2", vars{"sql_mode": "ANSI_QUOTES,STRICT_TRANS_TABLES"}, "MySQL", all, ""},
 		{"8.4.2", vars{"character_set_client": "latin1"}, "", nil, "use collation=utf8mb4_bin"},
-		{"10.11.6-MariaDB", vars{"tx_read_only": "ON"}, "", nil, "tx_read_only"},
-		{"8.4.2", vars{"transaction_read_only": "ON"}, "", nil, "transaction_read_only"},
+		{"10.11.6-MariaDB", vars{"tx_read_only": "ON"}, "", nil, "add tx_read_only=OFF"},
+		{"8.4.2", vars{"transaction_read_only": "ON"}, "", nil, "add transaction_read_only=OFF"},
+		{"8.4.2", vars{"completion_type": "CHAIN", "sql_safe_updates": "ON"}, "", nil,
+			"add completion_type=NO_CHAIN&sql_safe_updates=OFF"},
 	} {
 		settings := vars{"version": c.version, "max_allowed_packet": "16777216", "read_only": "OFF",
 			"autocommit": "ON", "sql_mode": "STRICT_ALL_TABLES", "character_set_client": "utf8mb4"}

@@ -68,6 +68,30 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return conn, withoutConfig(err)
 }
 
+// steady connects the sessions of dbq's own statements. A session keeps the plan of a prepared statement, and the
+// cheapest plan on an empty table is a sequential scan. So these sessions use one only if there is no index. That makes
+// a plan without an index seem expensive, and PostgreSQL before 18 would compile it (jit). Sessions that do not prepare
+// plan each statement when it runs, and may be shared by a pooler.
+type steady struct{ *connector }
+
+func (c steady) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := c.connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	session := conn.(*stdlib.Conn).Conn()
+	if session.Config().DefaultQueryExecMode != pgx.QueryExecModeCacheStatement {
+		return conn, nil
+	}
+	_, err = session.PgConn().Exec(ctx, `SELECT set_config(name, 'off', false)
+  FROM pg_settings WHERE name IN ('enable_seqscan', 'jit')`).ReadAll() // other products may not know one of them
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
 // connectError replaces pgx's error, which contains the configuration with the password.
 type connectError struct{ cause error }
 

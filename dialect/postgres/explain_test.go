@@ -204,30 +204,36 @@ func array[T any](values []T, text func(T) string) string {
 // plan uses the indexes that the page names and does not scan the table of tasks.
 func planPage(t *testing.T, s *sqlrun.Session, conn *sql.Conn) {
 	for _, x := range dialecttest.ExplainPage(t, "postgres", s.Names.Prefix) {
-		rows, err := conn.QueryContext(t.Context(), x.SQL)
-		if err != nil {
-			t.Errorf("%s: %v\n%s", x.Name, err, x.SQL)
-			continue
-		}
-		var plan strings.Builder
-		for rows.Next() {
-			var line string
-			if err := rows.Scan(&line); err != nil {
-				t.Fatal(err)
-			}
-			plan.WriteString(line + "\n")
-		}
-		if err := rows.Err(); err != nil {
-			t.Errorf("%s: %v\n%s", x.Name, err, x.SQL)
-		}
+		plan := planText(t, conn, x.SQL)
 		for _, index := range x.Indexes {
-			used := strings.Contains(plan.String(), "Scan using "+index+" on ")
-			if !used && !strings.Contains(plan.String(), "Bitmap Index Scan on "+index+" ") {
-				t.Errorf("%s does not use %s:\n%s", x.Name, index, plan.String())
+			used := strings.Contains(plan, "Scan using "+index+" on ")
+			if !used && !strings.Contains(plan, "Bitmap Index Scan on "+index+" ") {
+				t.Errorf("%s does not use %s:\n%s", x.Name, index, plan)
 			}
 		}
-		if strings.Contains(plan.String(), "Seq Scan on "+s.Names.Table("task")+" ") {
-			t.Errorf("%s scans the table:\n%s", x.Name, plan.String())
+		if strings.Contains(plan, "Seq Scan on "+s.Names.Table("task")+" ") {
+			t.Errorf("%s scans the table:\n%s", x.Name, plan)
 		}
 	}
+}
+
+// planText returns what an EXPLAIN prints.
+func planText(t *testing.T, conn *sql.Conn, explain string) string {
+	t.Helper()
+	rows, err := conn.QueryContext(t.Context(), explain)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, explain)
+	}
+	var plan strings.Builder
+	for rows.Next() {
+		var line string
+		if err := rows.Scan(&line); err != nil {
+			t.Fatal(err)
+		}
+		plan.WriteString(line + "\n")
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatalf("%v\n%s", err, explain)
+	}
+	return plan.String()
 }

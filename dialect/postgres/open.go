@@ -33,7 +33,7 @@ func Open(ctx context.Context, dsn string) (dialect.Pool, error) {
 		return dialect.Pool{}, err
 	}
 	connector := newConnector(*cfg, chooses)
-	return dialect.NewPool(connector, connector, conns, 0), nil
+	return dialect.NewPool(steady{connector}, connector, conns, 0), nil
 }
 
 // config parses a DSN and adds the settings of dbq. chooses reports that the DSN does not determine how statements are
@@ -75,6 +75,7 @@ func config(dsn string) (cfg *pgx.ConnConfig, conns int, chooses bool, err error
 	if cfg.RuntimeParams["application_name"] == "" {
 		cfg.RuntimeParams["application_name"] = "dbq"
 	}
+	cfg.RuntimeParams["client_encoding"] = "UTF8"   // a role or a database may have another
 	if cfg.ValidateConnect == nil && several(cfg) { // one of them may be a standby, which takes no writes
 		cfg.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}

@@ -45,10 +45,10 @@ func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
 	if err != nil {
 		return dialect.Server{}, err
 	}
-	var version, encoding, isolation, readOnly string
+	var version, encoding, client, isolation, readOnly string
 	err = db.QueryRowContext(ctx, `SELECT version(), current_setting('server_encoding'),
-  current_setting('default_transaction_isolation'), current_setting('transaction_read_only')`).Scan(
-		&version, &encoding, &isolation, &readOnly)
+  current_setting('client_encoding'), current_setting('default_transaction_isolation'),
+  current_setting('transaction_read_only')`).Scan(&version, &encoding, &client, &isolation, &readOnly)
 	if err != nil {
 		return dialect.Server{}, err
 	}
@@ -63,9 +63,13 @@ func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
 			dialect.ErrServer, version)
 	case encoding != "UTF8":
 		return dialect.Server{}, fmt.Errorf("%w: the database's encoding is %s, dbq needs UTF8", dialect.ErrServer, encoding)
+	case client != "UTF8":
+		return dialect.Server{}, fmt.Errorf("%w: the pool's sessions have client_encoding=%s, but dbq sends UTF-8: "+
+			"set it to UTF8", dialect.ErrServer, client)
 	case readOnly == "on":
-		return dialect.Server{}, fmt.Errorf("%w: the server takes no writes (a standby?): use the primary, or "+
-			"target_session_attrs=read-write", dialect.ErrServer)
+		return dialect.Server{}, fmt.Errorf("%w: the server takes no writes: use the primary, or "+
+			"target_session_attrs=read-write, if it is a standby; otherwise set default_transaction_read_only to off",
+			dialect.ErrServer)
 	}
 	s := dialect.Server{
 		Product: product, Version: strings.Fields(version + " ? ?")[1],

@@ -9,7 +9,8 @@ import (
 //go:embed schema/*.sql
 var schemaFiles embed.FS
 
-// Migrations returns the steps of the schema: the tables, their indexes, and views for people.
+// Migrations returns the steps of the schema: the tables, their indexes, and views for people. Step 0 checks whether
+// the schema exists, because CREATE SCHEMA IF NOT EXISTS needs the right to create schemas in any case.
 func (Dialect) Migrations(n dialect.Names) []dialect.Migration {
 	return dialect.ReadSchema(schemaFiles, n, n.Filler())
 }

@@ -1,6 +1,8 @@
 package postgres
 
 import (
+	"database/sql"
+	"errors"
 	"net/url"
 	"os"
 	"strings"
@@ -122,4 +124,28 @@ func TestConnectionGoesToTheServerThatTakesWrites(t *testing.T) {
 		}
 		none.Close()
 	}
+}
+
+// A role or a database may have a setting that changes what text means. Open sets it; a caller's pool is refused.
+func TestTextIsUTF8(t *testing.T) {
+	onEachServer(t, func(t *testing.T, dsn string) {
+		dsn += "&client_encoding=LATIN1"
+		pool, err := Open(t.Context(), dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pool.Close()
+		if _, err := (Dialect{}).Probe(t.Context(), pool.Write); err != nil {
+			t.Error(err)
+		}
+		own, err := sql.Open("pgx", dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer own.Close()
+		_, err = Dialect{}.Probe(t.Context(), own)
+		if !errors.Is(err, dialect.ErrServer) || !strings.Contains(err.Error(), "client_encoding=LATIN1") {
+			t.Errorf("got %v, want an error that names client_encoding", err)
+		}
+	})
 }
