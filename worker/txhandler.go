@@ -59,6 +59,9 @@ func (h TxHandler) HandleTask(ctx context.Context, t dbq.Task) dbq.Outcome {
 	if !ok {
 		return dbq.Failed(fmt.Errorf("%w: a TxHandler was not called by a Worker", ErrConfig))
 	}
+	if h.Func == nil {
+		return dbq.Parked(fmt.Errorf("%w: a TxHandler without Func", ErrConfig))
+	}
 	return h.handle(ctx, q, t)
 }
 
