@@ -17,6 +17,11 @@ func newStats(a *app) *cobra.Command {
 	var exact bool
 	var every, over, step time.Duration
 	run := func(ctx context.Context, c *dbq.Client, _ []string) error {
+		if queue != "" {
+			if err := mustBeKnown(ctx, c, queue); err != nil {
+				return err
+			}
+		}
 		switch {
 		case over != 0 && exact:
 			return usagef("--exact counts the tasks of now: leave --over out")

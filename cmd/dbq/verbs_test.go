@@ -179,7 +179,7 @@ func TestListPages(t *testing.T) {
 	u.run("list", "--state", "sleeping").fails(exitUsage, "CREATED")
 	u.run("list", "--limit", "0").fails(exitUsage, "--limit")
 	u.run("list", "--after", "x").fails(exitUsage, "x")
-	if o := u.run("list", "-q", "empty"); o.ok() != "" || o.err != "no tasks\n" {
+	if o := u.run("list", "-q", "q", "--state", "poison"); o.ok() != "" || o.err != "no tasks\n" {
 		t.Errorf("an empty list: %q, %q", o.out, o.err)
 	}
 }
