@@ -126,7 +126,8 @@ func TestTypedHandlersGetTheirKinds(t *testing.T) {
 	if task := get(t, q, badID); !task.Parked() || !strings.Contains(string(task.Result), dbq.ErrPayload.Error()) {
 		t.Errorf("a payload that cannot be decoded: got %v with %q, want it parked with the reason", task.State, task.Result)
 	}
-	if task := get(t, q, unknownID); !task.Parked() || !strings.Contains(string(task.Result), `"other", only for ["count" "send"]`) {
+	if task := get(t, q, unknownID); !task.Parked() ||
+		!strings.Contains(string(task.Result), `"other", only for ["count" "send"]`) {
 		t.Errorf("an unknown kind: got %v with %q, want it parked with the reason", task.State, task.Result)
 	}
 	if _, err := (dbq.Kind[func()]{Name: "never"}).Task(nil); !errors.Is(err, dbq.ErrPayload) {

@@ -110,8 +110,9 @@ func handle[T any](m *Mux, k dbq.Kind[T], f func(ctx context.Context, t dbq.Task
 }
 
 // HandleResult is Handle for a function that returns a result, which is stored with the completed task as JSON. In a
-// workflow, the steps that need the task read it with workflow.Result. If the result cannot be encoded or is longer
-// than dbq.MaxResult, the task is parked in ERROR.
+// workflow, the steps that need the task read it with workflow.Result. If the result is longer than dbq.MaxResult or
+// cannot be encoded, the task is completed all the same, because the function has done its work. A mark is stored
+// instead of the result or of its end, and the worker logs it.
 func HandleResult[T, R any](m *Mux, k dbq.Kind[T], f func(ctx context.Context, t dbq.Task, v T) (R, error)) {
 	Handle(m, k, func(ctx context.Context, t dbq.Task, v T) error {
 		r, err := f(ctx, t, v)
@@ -119,11 +120,11 @@ func HandleResult[T, R any](m *Mux, k dbq.Kind[T], f func(ctx context.Context, t
 			return err
 		}
 		result, err := json.Marshal(r)
-		switch {
-		case err != nil:
-			return dbq.Parked(fmt.Errorf("worker: cannot encode the result: %w", err)).Err()
-		case len(result) > dbq.MaxResult:
-			return dbq.Parked(fmt.Errorf("worker: the result has %d bytes, more than %d", len(result), dbq.MaxResult)).Err()
+		if err != nil {
+			if e := envOf(ctx); e != nil {
+				e.logResult(&t, err.Error())
+			}
+			result = []byte("[no result: " + err.Error() + "]")
 		}
 		return dbq.Completed(result).Err()
 	})

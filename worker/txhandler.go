@@ -109,6 +109,9 @@ func (h TxHandler) handle(ctx context.Context, q *dbq.Queue, t dbq.Task) dbq.Out
 			return dbq.Failed(err)
 		}
 	}
+	if e := envOf(ctx); e != nil && !h.Delete {
+		e.logLongResult(&t, o)
+	}
 	return dbq.Completed(inTransaction)
 }
 

@@ -120,7 +120,8 @@ func TestExitCodesOfDatabases(t *testing.T) {
 		u.run("--dsn", "own.db", "enqueue", "-q", "q").fails(exitUnavailable, "access")
 	}
 	u.run("--dsn", "postgres://127.0.0.1:1/x", "stats").fails(exitUnavailable, "cannot be reached", "--dsn")
-	for _, server := range []string{"postgres://127.0.0.1:1/x", "mysql://u:p@127.0.0.1:1/x", "oracle://u:p@127.0.0.1:1/x"} {
+	for _, server := range []string{"postgres://127.0.0.1:1/x", "mysql://u:p@127.0.0.1:1/x",
+		"oracle://u:p@127.0.0.1:1/x"} {
 		o := u.run("--dsn", server, "stats").fails(exitUnavailable)
 		if n := strings.Count(o.err, "connection refused"); n != 1 {
 			t.Errorf("%s: the refusal is printed %d times: %s", server, n, o.err)

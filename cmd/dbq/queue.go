@@ -23,8 +23,8 @@ func newQueue(a *app) *cobra.Command {
 // queueFunc runs a command on a queue.
 type queueFunc = func(ctx context.Context, ops *admin.Admin, queue string) error
 
-// queueCommand is a command on one queue, which its argument names. It has the flag --create if the queue need not be in
-// use yet.
+// queueCommand is a command on one queue, which its argument names. It has the flag --create if the queue need not be
+// in use yet.
 func (a *app) queueCommand(name string, mayCreate bool, f queueFunc) *cobra.Command {
 	var create bool
 	cmd := a.command(name, oneArg("queue's name"), a.withClient(
