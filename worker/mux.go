@@ -111,8 +111,8 @@ func handle[T any](m *Mux, k dbq.Kind[T], f func(ctx context.Context, t dbq.Task
 
 // HandleResult is Handle for a function that returns a result, which is stored with the completed task as JSON. In a
 // workflow, the steps that need the task read it with workflow.Result. If the result is longer than dbq.MaxResult or
-// cannot be encoded, the task is completed all the same, because the function has done its work. A mark is stored
-// instead of the result or of its end, and the worker logs it.
+// cannot be encoded, the task is still completed, because the function has done its work. A mark is stored instead of
+// the result or of its end, and the worker logs it.
 func HandleResult[T, R any](m *Mux, k dbq.Kind[T], f func(ctx context.Context, t dbq.Task, v T) (R, error)) {
 	Handle(m, k, func(ctx context.Context, t dbq.Task, v T) error {
 		r, err := f(ctx, t, v)

@@ -203,8 +203,8 @@ func mustBeKnown(ctx context.Context, c *dbq.Client, queue string) error {
 	if len(names) > most {
 		known += " and more, see `dbq queue list`"
 	}
-	return &exitError{exitNotFound, fmt.Errorf("there is no queue %q yet: it has no tasks, workers, schedules or settings "+
-		"(%s; limit, queue pause and queue set take --create)", queue, known)}
+	return &exitError{exitNotFound, fmt.Errorf("there is no queue %q yet: it has no tasks, workers, schedules or "+
+		"settings (%s; limit, queue pause and queue set take --create)", queue, known)}
 }
 
 // mustBeKnownIfEmpty is mustBeKnown for a command that has found nothing in a queue, or in all if queue is empty.
