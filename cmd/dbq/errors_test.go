@@ -87,7 +87,10 @@ func TestNoPasswordIsShown(t *testing.T) {
 		"oracle://u:" + secret + "@127.0.0.1:1/x?bogus=1":     exitUsage,
 		"mysql9://u:" + secret + "@h/x":                       exitUsage,
 		"u:" + secret + "@h/x":                                exitUsage,
-		"host=127.0.0.1 password=" + secret:                   exitUsage,
+		"host=127.0.0.1 port=1 password=" + secret:            exitUnavailable,
+		"host=127.0.0.1 port=1 password='" + secret + "?'":    exitUnavailable,
+		"host=127.0.0.1 port=1 password='" + secret:           exitUsage,
+		"host=127.0.0.1 port=1 password='" + secret + "?":     exitUsage,
 		"postgres://u:" + secret + "@127.0.0.1:1/x?bogus=%zz": exitUsage,
 	} {
 		for _, verb := range []string{"migrate", "stats"} {

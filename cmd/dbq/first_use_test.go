@@ -3,6 +3,8 @@
 package main
 
 import (
+	"fmt"
+	"net/url"
 	"os"
 	"strings"
 	"testing"
@@ -203,6 +205,16 @@ func TestErrorsNameTheCure(t *testing.T) {
 	}
 	if dsn := os.Getenv("DBQ_TEST_POSTGRES18_DSN"); dsn != "" { // which refuses parameters only when it is connected to
 		base, options, _ := strings.Cut(dsn, "?")
+		cfg, err := url.Parse(base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keywords := fmt.Sprintf("host=%s port=%s user=%s dbname='%s'", cfg.Hostname(), cfg.Port(), cfg.User.Username(),
+			strings.Trim(cfg.Path, "/"))
+		if password, has := cfg.User.Password(); has {
+			keywords += " password='" + password + "'"
+		}
+		u.run("--dsn", keywords, "--prefix", "nosuch_", "stats").fails(exitNotMigrated, "dbq migrate")
 		for _, mistyped := range []string{"sslmod=disable", "statement_timeout=soon", "shared_buffers=1GB"} {
 			name, _, _ := strings.Cut(mistyped, "=")
 			u.run("--dsn", base+"?"+mistyped+"&"+options, "stats").fails(exitUsage, "unusable DSN", name)
