@@ -14,8 +14,8 @@ var (
 	escaped = regexp.MustCompile(`(?s)\\(.)`)
 )
 
-// FromKeywords returns a DSN in libpq's form of keywords and values, such as host=db.example dbname=app, as the same DSN
-// of PostgreSQL in the form of a URL. It returns any other text unchanged.
+// FromKeywords returns a DSN in libpq's form of keywords and values, such as host=db.example dbname=app, in the form of
+// a URL of PostgreSQL. It returns any other text unchanged.
 func FromKeywords(dsn string) string {
 	params := url.Values{}
 	for rest := dsn; rest != ""; {

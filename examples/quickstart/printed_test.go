@@ -1,6 +1,6 @@
 //go:build unix
 
-package examples
+package main
 
 import (
 	"bufio"
@@ -26,14 +26,15 @@ func TestGettingStartedRunsAsPrinted(t *testing.T) {
 		}
 		return string(text)
 	}
-	root, err := filepath.Abs("..")
+	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	module := strings.Replace(read("../go.mod"), "module github.com/dbq-go/dbq", "module shop", 1) +
+	module := strings.Replace(read("../../go.mod"), "module github.com/dbq-go/dbq", "module shop", 1) +
 		"\nrequire github.com/dbq-go/dbq v0.0.0\nreplace github.com/dbq-go/dbq => " + root + "\n"
-	files := map[string]string{"go.mod": module, "go.sum": read("../go.sum")}
-	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(read("../docs/getting-started.md"), -1)
+	files := map[string]string{"go.mod": module, "go.sum": read("../../go.sum")}
+	page := read("../../docs/getting-started.md")
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(page, -1)
 	programs := 0
 	for i, block := range blocks {
 		name := "queue_test.go"
