@@ -77,11 +77,13 @@ type Client struct {
 	ends   endPoller
 }
 
-// Open opens the database that dsn names. The dialect for its scheme must be imported. Close the client when done.
+// Open opens the database that dsn names: a URL, or for PostgreSQL also libpq's keywords and values, as in
+// "host=db.example dbname=app". The dialect for its scheme must be imported. Close the client when done.
 //
 // Open returns ErrUnknownScheme, ErrDSN, ErrServer, ErrUnavailable, ErrDenied or ErrOption, and ErrNotMigrated,
 // ErrSchemaOld or ErrSchemaNew if this version cannot use the tables. No error contains the DSN's password.
 func Open(ctx context.Context, dsn string, opts ...Option) (*Client, error) {
+	dsn = dialect.FromKeywords(dsn)
 	drv, pool, err := openPool(ctx, dsn)
 	if err != nil {
 		return nil, err

@@ -47,8 +47,8 @@ func ship(ctx context.Context, c *dbq.Client, t dbq.Task) error {
 	return tx.Commit()
 }
 
-// A task is enqueued, and completed, in the same transaction as the data that it is about.
-func Example_transaction() {
+// A task is enqueued in the transaction that stores the data that it is about.
+func Example_enqueueTx() {
 	ctx := context.Background()
 	c, err := dbq.Open(ctx, "sqlite::memory:", dbq.WithMigrate())
 	if err != nil {
@@ -61,7 +61,26 @@ func Example_transaction() {
 
 	fmt.Println("books:", placeOrder(ctx, c, "books", nil))
 	fmt.Println("shoes:", placeOrder(ctx, c, "shoes", errors.New("the card was declined")))
+	// Output:
+	// books: <nil>
+	// shoes: the card was declined
+}
 
+// A task is completed in the same transaction as the data that it is about.
+func Example_transaction() {
+	ctx := context.Background()
+	c, err := dbq.Open(ctx, "sqlite::memory:", dbq.WithMigrate())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.DB().ExecContext(ctx, "CREATE TABLE orders (name TEXT, shipped INTEGER)"); err != nil {
+		log.Fatal(err)
+	}
+
+	if err := placeOrder(ctx, c, "books", nil); err != nil {
+		log.Fatal(err)
+	}
 	tasks, err := c.Queue("shipping").Checkout(ctx, 10, time.Minute)
 	if err != nil {
 		log.Fatal(err)
@@ -76,8 +95,6 @@ func Example_transaction() {
 	}
 	fmt.Println("shipped:", shipped)
 	// Output:
-	// books: <nil>
-	// shoes: the card was declined
 	// ship books: <nil>
 	// and again: true
 	// shipped: 1

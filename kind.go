@@ -24,6 +24,9 @@ func (jsonCodec) Unmarshal(payload []byte, v any) error { return json.Unmarshal(
 // ErrPayload is returned by the methods of Kind if a value cannot be encoded or a payload cannot be decoded.
 var ErrPayload = errors.New("the payload does not fit its kind")
 
+// errUnnamed is returned for a Kind without a Name, whose tasks no handler would be found for.
+var errUnnamed = fmt.Errorf("dbq: %w: this dbq.Kind has no Name", ErrKind)
+
 // Kind is a type of task: its name, its queue, and the Go type of its payload. Declare it once, in a package that the
 // programs that enqueue and the programs that work both import:
 //
@@ -37,7 +40,7 @@ var ErrPayload = errors.New("the payload does not fit its kind")
 //
 // worker.Handle and worker.HandleTx register the function that handles a kind.
 type Kind[T any] struct {
-	// Name is the Task.Kind of its tasks, up to MaxKind characters.
+	// Name is the Task.Kind of its tasks, 1 to MaxKind characters.
 	Name string
 	// Queue is the name of the queue that its tasks are enqueued to. For another queue, change a copy of the Kind, or
 	// pass the result of Task to Queue.Enqueue. Handlers ignore it: a Mux dispatches by Name alone.
@@ -58,8 +61,11 @@ func (k Kind[T]) codec() Codec {
 }
 
 // Task returns a task of this kind, to pass to a method of Queue or to a schedule. It sets Kind and Payload, then calls
-// Defaults and opts in order. It returns ErrPayload if v cannot be encoded.
+// Defaults and opts in order. It returns ErrPayload if v cannot be encoded, and ErrKind without a Name.
 func (k Kind[T]) Task(v T, opts ...func(*NewTask)) (NewTask, error) {
+	if k.Name == "" {
+		return NewTask{}, errUnnamed
+	}
 	payload, err := k.codec().Marshal(v)
 	if err != nil {
 		return NewTask{}, fmt.Errorf("dbq: task of kind %q: %w: %w", k.Name, ErrPayload, err)
@@ -125,9 +131,12 @@ func (k Kind[T]) tasks(vs []T, opts []func(*NewTask)) ([]NewTask, error) {
 }
 
 // Decode returns the value in a task's payload. It returns ErrPayload if the task is of another kind or its payload
-// cannot be decoded.
+// cannot be decoded, and ErrKind without a Name.
 func (k Kind[T]) Decode(t Task) (T, error) {
 	var v T
+	if k.Name == "" {
+		return v, errUnnamed
+	}
 	if t.Kind != k.Name {
 		return v, fmt.Errorf("dbq: task of kind %q: %w: want kind %q", t.Kind, ErrPayload, k.Name)
 	}

@@ -49,6 +49,13 @@ func TestKindEnqueuesWithOptions(t *testing.T) {
 	if _, err := (dbq.Kind[int]{Name: "count"}).Enqueue(t.Context(), c, 6); !errors.Is(err, dbq.ErrQueueName) {
 		t.Errorf("a kind without a queue: got %v, want ErrQueueName", err)
 	}
+	unnamed := dbq.Kind[int]{Queue: q.Name()}
+	if _, err := unnamed.Enqueue(t.Context(), c, 7); !errors.Is(err, dbq.ErrKind) {
+		t.Errorf("a kind without a name: got %v, want ErrKind", err)
+	}
+	if _, err := unnamed.Decode(dbq.Task{Payload: []byte("7")}); !errors.Is(err, dbq.ErrKind) {
+		t.Errorf("a task for a kind without a name: got %v, want ErrKind", err)
+	}
 	never := dbq.Kind[func()]{Name: "never"}
 	if _, err := never.EnqueueMany(t.Context(), c, []func(){nil}); !errors.Is(err, dbq.ErrPayload) {
 		t.Errorf("a value that JSON cannot hold: got %v, want ErrPayload", err)

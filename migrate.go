@@ -13,6 +13,7 @@ import (
 // means no tables. It keeps all data. If the tables are current, or have a compatible newer version, it does nothing.
 // Many processes can call it at once: one does the work, and the others wait. It returns the errors of Open.
 func Migrate(ctx context.Context, dsn string, opts ...Option) (from, to int, err error) {
+	dsn = dialect.FromKeywords(dsn)
 	drv, pool, err := openPool(ctx, dsn)
 	if err != nil {
 		return 0, 0, err
@@ -40,6 +41,7 @@ func migratePool(
 // DropTables removes dbq's tables with everything in them, for tests and for uninstalling dbq. It does nothing if
 // they do not exist.
 func DropTables(ctx context.Context, dsn string, opts ...Option) error {
+	dsn = dialect.FromKeywords(dsn)
 	drv, pool, err := openPool(ctx, dsn)
 	if err != nil {
 		return err

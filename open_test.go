@@ -68,6 +68,20 @@ func TestOpeningIsTriedAgainAfterAConflict(t *testing.T) {
 	}
 }
 
+// A DSN of libpq's keywords is PostgreSQL's, whose dialect these tests do not import.
+func TestKeywordsArePostgreSQLs(t *testing.T) {
+	t.Parallel()
+	const dsn = "host=db.example dbname=app password='hush hush'"
+	_, opened := Open(t.Context(), dsn)
+	_, _, migrated := Migrate(t.Context(), dsn)
+	for _, err := range []error{opened, migrated, DropTables(t.Context(), dsn)} {
+		if !errors.Is(err, ErrUnknownScheme) || !strings.Contains(err.Error(), "dialect/postgres") ||
+			strings.Contains(err.Error(), "hush") {
+			t.Errorf("got %v, want ErrUnknownScheme with the import", err)
+		}
+	}
+}
+
 // What a dialect wants known is logged once, however many clients there are.
 func TestServerNoticeIsLoggedOnce(t *testing.T) {
 	t.Parallel()

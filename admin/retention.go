@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"math"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/control"
@@ -46,4 +47,26 @@ func (a *Admin) Clean(ctx context.Context, queue string, r dbq.Retention, opts .
 		done, err = a.store.Clean(ctx, queue, store.Retention(r), store.History(set.History))
 	}
 	return Cleaned(done), a.wrap("clean", queue, err)
+}
+
+// Kept counts what dbq never removes by itself, besides the tasks in POISON and the parked ones that QueueStats counts.
+// A number is -1 if the client's database user may not read the table.
+type Kept struct {
+	Archived int64 // tasks in the archive
+	Audit    int64 // entries of the audit
+}
+
+// CountKept counts up to 10,000 tasks and entries, or as many as an option says.
+func (a *Admin) CountKept(ctx context.Context, opts ...StatsOption) (Kept, error) {
+	limit := defaultCount
+	for _, opt := range opts {
+		if err := opt(&limit); err != nil {
+			return Kept{}, a.wrap("count kept", "", err)
+		}
+	}
+	if limit == 0 {
+		limit = math.MaxInt32
+	}
+	archived, audit, err := a.store.CountKept(ctx, limit)
+	return Kept{archived, audit}, a.wrap("count kept", "", err)
 }

@@ -22,6 +22,7 @@ var (
 	lineFailed   = &line{slog.LevelWarn, "client: attempt failed"}
 	lineParked   = &line{slog.LevelWarn, "client: task parked until an operator acts"}
 	linePoison   = &line{slog.LevelError, "client: task went to POISON"}
+	lineResult   = &line{slog.LevelWarn, "client: task completed without its whole result"}
 	linePanic    = &line{slog.LevelError, "client: handler panicked"}
 	lineLost     = &line{slog.LevelWarn, "client: lease lost"}
 	lineStuck    = &line{slog.LevelError, "client: handler has not returned since its context ended"}

@@ -84,6 +84,9 @@ func (r *run) ended(ctx context.Context, h *held, o dbq.Outcome) {
 	default:
 		o = r.within(h, o)
 	}
+	if n := len(o.Result()); o.Event() == state.Complete && n > dbq.MaxResult && !o.Deletes() {
+		r.log.each(lineResult, about(h, "bytes", n, "most", dbq.MaxResult)...)
+	}
 	r.finish(h, o)
 }
 

@@ -34,6 +34,7 @@ type counted struct {
 	At    time.Time
 	Stats []admin.QueueStats
 	Hours map[string]hour
+	Kept  admin.Kept
 }
 
 // keepCounted returns how long a count is shown.
@@ -46,6 +47,9 @@ func (d *database) count(ctx context.Context) (c counted, err error) {
 	if c.Stats, err = d.stats(ctx); err != nil {
 		return c, err
 	}
+	if c.Kept, err = d.admin.CountKept(ctx); err != nil {
+		return c, err
+	}
 	c.Hours, err = d.hours.get(ctx, d.readHours)
 	c.At = time.Now().UTC()
 	return c, err
@@ -53,6 +57,9 @@ func (d *database) count(ctx context.Context) (c counted, err error) {
 
 // seenBy returns the part of a count that a user may see.
 func (c counted) seenBy(v *visit) counted {
+	if !v.may(auth.Read, "") { // of all queues
+		c.Kept = admin.Kept{}
+	}
 	c.Stats = keep(c.Stats, func(s admin.QueueStats) bool { return v.may(auth.Read, s.Queue) })
 	return c
 }

@@ -41,6 +41,7 @@ func (c *Console) databasesPage(v *visit) error {
 // overview is the state of a database: what was counted, and what is listed.
 type overview struct {
 	Counted   time.Time
+	Kept      admin.Kept
 	Queues    []queueRow
 	Workers   []admin.WorkerInfo
 	Schedules []schedule.Info
@@ -49,6 +50,17 @@ type overview struct {
 // Old reports whether the tasks were counted so long ago that the page says so: a new count takes some time, and began
 // when the page was asked for.
 func (o overview) Old() bool { return time.Since(o.Counted) > countOld }
+
+// KeptSize returns a number of Kept, which counts up to 10,000.
+func (o overview) KeptSize(n int64) string {
+	switch {
+	case n < 0:
+		return "unknown"
+	case n >= 10_000:
+		return number(n) + "+"
+	}
+	return number(n)
+}
 
 // queueRow is a queue of the overview.
 type queueRow struct {
@@ -83,7 +95,7 @@ const oldestFine = 5 * time.Minute
 
 // overviewOf puts together what was counted and what is listed.
 func overviewOf(c counted, l listed) overview {
-	out := overview{Counted: c.At, Workers: l.Workers, Schedules: l.Schedules}
+	out := overview{Counted: c.At, Kept: c.Kept, Workers: l.Workers, Schedules: l.Schedules}
 	rows := map[string]*queueRow{}
 	row := func(queue string) *queueRow {
 		if rows[queue] == nil {

@@ -24,7 +24,8 @@ func TestOverviewShowsQueuesAndWhatIsWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := s.get(200, "/db/shop/")
-	s.shows(page, "Queue mail has due tasks and no worker", "Queue bills is paused", "<title>(2) shop")
+	s.shows(page, "Queue mail has due tasks and no worker", "Queue bills is paused", "<title>(2) shop",
+		"tasks in the archive 0, entries of the audit 1")
 	if got := s.redirect("/"); got != "/db/shop/" {
 		t.Errorf("the root leads to %q, want the only database", got)
 	}

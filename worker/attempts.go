@@ -128,6 +128,7 @@ func (a *attempts) observeEnd(l *leased, how state.Event, err error, took time.D
 // within returns an outcome within the limits of times and attempts, with the pause before a retry.
 func (a *attempts) within(l *leased, o dbq.Outcome) dbq.Outcome {
 	if o.Event() == state.Complete { // as almost always
+		a.logLongResult(&l.task, o)
 		return o
 	}
 	o = access.Bounded(o)

@@ -16,7 +16,7 @@ type shipment struct{ Item string }
 var ship = dbq.Kind[shipment]{Name: "ship", Queue: "shipping"}
 
 // The item is marked as shipped in the transaction that completes its task: both happen, or neither, and never twice.
-func ExampleHandleTx() {
+func Example_transaction() {
 	ctx := context.Background()
 	c, err := dbq.Open(ctx, "sqlite::memory:", dbq.WithMigrate())
 	if err != nil {

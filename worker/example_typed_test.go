@@ -20,7 +20,7 @@ type invoice struct {
 var sendInvoice = dbq.Kind[invoice]{Name: "send-invoice", Queue: "billing"}
 
 // Tasks of a kind carry values of one Go type. A Mux hands each kind to its handler.
-func ExampleHandle() {
+func Example_typed() {
 	ctx := context.Background()
 	c, err := dbq.Open(ctx, "sqlite::memory:", dbq.WithMigrate())
 	if err != nil {

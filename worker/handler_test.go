@@ -126,11 +126,41 @@ func TestTypedHandlersGetTheirKinds(t *testing.T) {
 	if task := get(t, q, badID); !task.Parked() || !strings.Contains(string(task.Result), dbq.ErrPayload.Error()) {
 		t.Errorf("a payload that cannot be decoded: got %v with %q, want it parked with the reason", task.State, task.Result)
 	}
-	if task := get(t, q, unknownID); !task.Parked() || !strings.Contains(string(task.Result), `"other"`) {
+	if task := get(t, q, unknownID); !task.Parked() ||
+		!strings.Contains(string(task.Result), `"other", only for ["count" "send"]`) {
 		t.Errorf("an unknown kind: got %v with %q, want it parked with the reason", task.State, task.Result)
 	}
-	if _, err := (dbq.Kind[func()]{}).Task(nil); !errors.Is(err, dbq.ErrPayload) {
+	if _, err := (dbq.Kind[func()]{Name: "never"}).Task(nil); !errors.Is(err, dbq.ErrPayload) {
 		t.Errorf("a value that JSON cannot hold: got %v, want ErrPayload", err)
+	}
+}
+
+func TestIncompleteHandlersAreRefused(t *testing.T) {
+	t.Parallel()
+	unnamed := dbq.Kind[int]{Queue: "q"}
+	for name, register := range map[string]func(m *worker.Mux){
+		"a kind without a name": func(m *worker.Mux) {
+			worker.Handle(m, unnamed, func(context.Context, dbq.Task, int) error { return nil })
+		},
+		"a kind without a name in a transaction": func(m *worker.Mux) {
+			worker.HandleTx(m, unnamed, func(context.Context, *sql.Tx, dbq.Task, int) error { return nil })
+		},
+		"no function": func(m *worker.Mux) { m.HandleFunc("k", nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if recover() == nil {
+					t.Error("got no panic")
+				}
+			}()
+			register(worker.NewMux())
+		})
+	}
+	q := open(t)
+	id := enqueue(t, q, 1, dbq.NewTask{})[0]
+	runEmpty(t, worker.Worker{Queue: q, Handler: worker.TxHandler{}})
+	if task := get(t, q, id); !task.Parked() || !strings.Contains(string(task.Result), "without Func") {
+		t.Errorf("a TxHandler without Func: got %v with %q, want the task parked with the reason", task.State, task.Result)
 	}
 }
 

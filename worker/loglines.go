@@ -31,6 +31,7 @@ var (
 	linePoison    = &line{slog.LevelError, "worker: task went to POISON"}
 	lineExhausted = &line{slog.LevelError, "worker: tasks went to POISON: the lease of their last attempt expired"}
 	linePanic     = &line{slog.LevelError, "worker: handler panicked"}
+	lineResult    = &line{slog.LevelWarn, "worker: task completed without its whole result"}
 	lineConflict  = &line{slog.LevelDebug, "worker: attempt ended in a conflict and does not count"}
 	lineUncalled  = &line{slog.LevelWarn, "worker: handler was not called; the attempt does not count"}
 	lineLost      = &line{slog.LevelWarn, "worker: leases lost"}

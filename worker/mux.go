@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/dbq-go/dbq"
 )
@@ -33,7 +32,8 @@ func NewMux() *Mux { return new(Mux) }
 
 // Handle registers the handler of a kind. It panics if the kind already has a handler or h is nil.
 func (m *Mux) Handle(kind string, h Handler) {
-	if _, taken := m.kinds[kind]; taken || h == nil {
+	f, isFunc := h.(HandlerFunc)
+	if _, taken := m.kinds[kind]; taken || h == nil || isFunc && f == nil {
 		panic(fmt.Sprintf("worker: Mux.Handle: kind %q already has a handler, or the handler is nil", kind))
 	}
 	if m.kinds == nil {
@@ -73,7 +73,7 @@ func (m *Mux) HandleTask(ctx context.Context, t dbq.Task) dbq.Outcome {
 	k, ok := m.find(t.Kind)
 	if !ok {
 		kinds := slices.Sorted(maps.Keys(m.kinds))
-		return dbq.Parked(fmt.Errorf("%w %q, only for %s", errKind, t.Kind, strings.Join(kinds, ", ")))
+		return dbq.Parked(fmt.Errorf("%w %q, only for %q", errKind, t.Kind, kinds))
 	}
 	return k.handler.HandleTask(ctx, t)
 }
@@ -87,23 +87,32 @@ func (m *Mux) Limits(t dbq.Task) Limits {
 // Handle registers a function for the tasks of a kind. As with Func, nil completes the task, and an error fails the
 // attempt or is an Outcome. If the payload cannot be decoded, the task is parked in ERROR with the reason, and the
 // function is not called: retrying would not help, and an operator can reenqueue the task after the program is
-// corrected.
+// corrected. Like Mux.Handle, it panics if the kind already has a handler, and also if it has no Name.
 //
 //	mux := worker.NewMux()
 //	worker.Handle(mux, SendMail, func(ctx context.Context, t dbq.Task, m Mail) error { ... })
 func Handle[T any](m *Mux, k dbq.Kind[T], f func(ctx context.Context, t dbq.Task, v T) error) {
+	handle(m, k, func(ctx context.Context, t dbq.Task, v T) dbq.Outcome { return dbq.OutcomeOf(f(ctx, t, v)) })
+}
+
+// handle is Handle for a function that returns an outcome.
+func handle[T any](m *Mux, k dbq.Kind[T], f func(ctx context.Context, t dbq.Task, v T) dbq.Outcome) {
+	if k.Name == "" {
+		panic("worker: a dbq.Kind without a Name cannot have a handler")
+	}
 	m.HandleFunc(k.Name, func(ctx context.Context, t dbq.Task) dbq.Outcome {
 		v, err := k.Decode(t)
 		if err != nil {
 			return dbq.Parked(err)
 		}
-		return dbq.OutcomeOf(f(ctx, t, v))
+		return f(ctx, t, v)
 	})
 }
 
 // HandleResult is Handle for a function that returns a result, which is stored with the completed task as JSON. In a
-// workflow, the steps that need the task read it with workflow.Result. If the result cannot be encoded or is longer
-// than dbq.MaxResult, the task is parked in ERROR.
+// workflow, the steps that need the task read it with workflow.Result. If the result is longer than dbq.MaxResult or
+// cannot be encoded, the task is still completed, because the function has done its work. A mark is stored instead of
+// the result or of its end, and the worker logs it.
 func HandleResult[T, R any](m *Mux, k dbq.Kind[T], f func(ctx context.Context, t dbq.Task, v T) (R, error)) {
 	Handle(m, k, func(ctx context.Context, t dbq.Task, v T) error {
 		r, err := f(ctx, t, v)
@@ -111,11 +120,11 @@ func HandleResult[T, R any](m *Mux, k dbq.Kind[T], f func(ctx context.Context, t
 			return err
 		}
 		result, err := json.Marshal(r)
-		switch {
-		case err != nil:
-			return dbq.Parked(fmt.Errorf("worker: cannot encode the result: %w", err)).Err()
-		case len(result) > dbq.MaxResult:
-			return dbq.Parked(fmt.Errorf("worker: the result has %d bytes, more than %d", len(result), dbq.MaxResult)).Err()
+		if err != nil {
+			if e := envOf(ctx); e != nil {
+				e.logResult(&t, err.Error())
+			}
+			result = []byte("[no result: " + err.Error() + "]")
 		}
 		return dbq.Completed(result).Err()
 	})
@@ -124,11 +133,7 @@ func HandleResult[T, R any](m *Mux, k dbq.Kind[T], f func(ctx context.Context, t
 // HandleTx is Handle for a function that does its work in the transaction that completes the task; see TxHandler. The
 // payload is decoded before the transaction begins. A worker of package client refuses a Mux with such a kind.
 func HandleTx[T any](m *Mux, k dbq.Kind[T], f func(ctx context.Context, tx *sql.Tx, t dbq.Task, v T) error) {
-	m.HandleFunc(k.Name, func(ctx context.Context, t dbq.Task) dbq.Outcome {
-		v, err := k.Decode(t)
-		if err != nil {
-			return dbq.Parked(err)
-		}
+	handle(m, k, func(ctx context.Context, t dbq.Task, v T) dbq.Outcome {
 		h := TxFunc(func(ctx context.Context, tx *sql.Tx, t dbq.Task) error { return f(ctx, tx, t, v) })
 		return h.HandleTask(ctx, t)
 	})

@@ -68,8 +68,16 @@ func ForTask(ctx context.Context, t dbq.Task) context.Context {
 // Client returns the client of the worker that called the handler, to enqueue tasks or read results with. It returns
 // nil if ctx is not a handler's, or that of a worker without access to the database; see client.FromContext.
 func Client(ctx context.Context) *dbq.Client {
+	if e := envOf(ctx); e != nil {
+		return e.cfg.Queue.Client()
+	}
+	return nil
+}
+
+// envOf returns what the run that called the handler shares, or nil if ctx is not a handler's.
+func envOf(ctx context.Context) *env {
 	if inv, _ := ctx.Value(invocationKey{}).(*invocation); inv != nil {
-		return inv.in.cfg.Queue.Client()
+		return inv.in.env
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package worker
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 
@@ -93,6 +94,17 @@ func (r *results) leaseLost(t *dbq.Task, cause error) {
 		line = lineWithdrawn
 	}
 	r.log.count(line, t.ID, errorText(cause), "cause", errorText(cause))
+}
+
+// logLongResult logs that the end of the result of a completed task is not stored.
+func (e *env) logLongResult(t *dbq.Task, o dbq.Outcome) {
+	if n := len(o.Result()); n > dbq.MaxResult && !o.Deletes() {
+		e.logResult(t, fmt.Sprintf("it has %d bytes, and up to %d are stored", n, dbq.MaxResult))
+	}
+}
+
+func (e *env) logResult(t *dbq.Task, reason string) {
+	e.log.each(lineResult, aboutTask(t, "reason", cutText(reason))...)
 }
 
 // logFailure logs a failed attempt. to is the task's state now.

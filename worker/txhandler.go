@@ -59,6 +59,9 @@ func (h TxHandler) HandleTask(ctx context.Context, t dbq.Task) dbq.Outcome {
 	if !ok {
 		return dbq.Failed(fmt.Errorf("%w: a TxHandler was not called by a Worker", ErrConfig))
 	}
+	if h.Func == nil {
+		return dbq.Parked(fmt.Errorf("%w: a TxHandler without Func", ErrConfig))
+	}
 	return h.handle(ctx, q, t)
 }
 
@@ -105,6 +108,9 @@ func (h TxHandler) handle(ctx context.Context, q *dbq.Queue, t dbq.Task) dbq.Out
 		if err := h.committed(ctx, q, t.Lease, err); err != nil {
 			return dbq.Failed(err)
 		}
+	}
+	if e := envOf(ctx); e != nil && !h.Delete {
+		e.logLongResult(&t, o)
 	}
 	return dbq.Completed(inTransaction)
 }

@@ -149,7 +149,7 @@ func Needs(ctx context.Context, c *dbq.Client, task uuid.UUID) iter.Seq2[StepInf
 }
 
 // ErrNoResult is returned by Result and StepInfo.Decode if there is no result: the task needs no such step, or the step
-// failed, has none, or its task was removed.
+// failed, has none, or one that is not JSON because it was too long to be stored whole, or its task was removed.
 var ErrNoResult = errors.New("no result")
 
 // Result returns the result of the step with this name, which a task of a workflow needs, decoded from JSON. Handlers
@@ -177,6 +177,9 @@ func (s StepInfo) Decode(v any) error {
 		return fmt.Errorf("%w: step %q is in %v: %s", ErrNoResult, s.Name, s.State, s.Result)
 	case len(s.Result) == 0:
 		return fmt.Errorf("%w: step %q has completed without one", ErrNoResult, s.Name)
+	}
+	if !json.Valid(s.Result) {
+		return fmt.Errorf("%w: what step %q has stored is not JSON, or not whole", ErrNoResult, s.Name)
 	}
 	if err := json.Unmarshal(s.Result, v); err != nil {
 		return fmt.Errorf("result of step %q: %w", s.Name, err)

@@ -45,14 +45,15 @@ var layers = []string{
 	"dbqtest telemetry/prom telemetry/tracing conformance/internal/...",
 	"conformance/cases",
 	"conformance",
-	"conformance/engines conformance/clusters cmd/dbq internal/gen ci/... examples/quickstart examples/recipes",
+	"conformance/engines conformance/clusters cmd/dbq internal/gen ci/... examples/quickstart examples/service " +
+		"examples/recipes",
 }
 
 // reserved lists imports that only some packages may have. The first row that matches counts. Each module of others
 // needs a row; packages of this module without one are open to every higher layer. Tests are free.
 var reserved = []struct{ imports, onlyIn string }{
 	// An application gets the driver of its own engine only.
-	{"dialect/sqlite", "dbqtest conformance/engines cmd/dbq internal/gen examples/quickstart"},
+	{"dialect/sqlite", "dbqtest conformance/engines cmd/dbq internal/gen examples/quickstart examples/service"},
 	{"dialect/mysql dialect/postgres", "conformance/engines conformance/clusters cmd/dbq internal/gen"},
 	{"dialect/oracle", "conformance/engines cmd/dbq internal/gen"},
 	{"modernc.org/sqlite", "dialect/sqlite examples/acme"},

@@ -29,6 +29,9 @@ func newAuditList(a *app) *cobra.Command {
 				f.Since = now.Add(-within)
 			}
 			entries, err := admin.New(c).Audit(ctx, f)
+			if err == nil {
+				err = mustBeKnownIfEmpty(ctx, c, f.Queue, len(entries))
+			}
 			if err != nil {
 				return err
 			}

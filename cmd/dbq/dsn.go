@@ -60,8 +60,8 @@ func (a *app) readDSNFile() error {
 // isFile reports whether the given text is the path of a SQLite file. Text that looks like connection settings is not
 // a path and must not be printed, because it may contain a password.
 func isFile(given string) bool {
-	return !schemeStart.MatchString(given) && !strings.Contains(given, "@") &&
-		(!strings.Contains(given, "=") || strings.Contains(given, "?"))
+	path, _, _ := strings.Cut(given, "?")
+	return !schemeStart.MatchString(given) && !strings.Contains(given, "@") && !strings.Contains(path, "=")
 }
 
 // caution prints the dialect's note. Call it only after the database was opened, because a failure prints only one
@@ -74,7 +74,7 @@ func (a *app) caution(note string) {
 
 // target finds the database: --dsn, else DBQ_DSN, else dbq.db in the current directory.
 func (a *app) target() (target, error) {
-	text := a.givenDSN()
+	text := dialect.FromKeywords(a.givenDSN())
 	switch {
 	case text == "":
 		t, err := newTarget("sqlite:" + a.path(defaultFile))

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/internal/redact"
 )
 
@@ -146,7 +147,8 @@ func (a *app) complain(cmd *cobra.Command, err error, code int) {
 		text += " (" + cure + ")"
 	}
 	var plain interface{ ShowsNoDSN() }
-	if given := a.givenDSN(); !isFile(given) && !errors.As(err, &plain) { // the hint may have words of the DSN
+	given := dialect.FromKeywords(a.givenDSN())
+	if !isFile(given) && !errors.As(err, &plain) { // the hint may have words of the DSN
 		text = redact.Scrub(errors.New(text), given).Error()
 	}
 	if !a.began && code == exitUsage {

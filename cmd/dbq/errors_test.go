@@ -87,7 +87,10 @@ func TestNoPasswordIsShown(t *testing.T) {
 		"oracle://u:" + secret + "@127.0.0.1:1/x?bogus=1":     exitUsage,
 		"mysql9://u:" + secret + "@h/x":                       exitUsage,
 		"u:" + secret + "@h/x":                                exitUsage,
-		"host=127.0.0.1 password=" + secret:                   exitUsage,
+		"host=127.0.0.1 port=1 password=" + secret:            exitUnavailable,
+		"host=127.0.0.1 port=1 password='" + secret + "?'":    exitUnavailable,
+		"host=127.0.0.1 port=1 password='" + secret:           exitUsage,
+		"host=127.0.0.1 port=1 password='" + secret + "?":     exitUsage,
 		"postgres://u:" + secret + "@127.0.0.1:1/x?bogus=%zz": exitUsage,
 	} {
 		for _, verb := range []string{"migrate", "stats"} {
@@ -120,4 +123,11 @@ func TestExitCodesOfDatabases(t *testing.T) {
 		u.run("--dsn", "own.db", "enqueue", "-q", "q").fails(exitUnavailable, "access")
 	}
 	u.run("--dsn", "postgres://127.0.0.1:1/x", "stats").fails(exitUnavailable, "cannot be reached", "--dsn")
+	for _, server := range []string{"postgres://127.0.0.1:1/x", "mysql://u:p@127.0.0.1:1/x",
+		"oracle://u:p@127.0.0.1:1/x"} {
+		o := u.run("--dsn", server, "stats").fails(exitUnavailable)
+		if n := strings.Count(o.err, "connection refused"); n != 1 {
+			t.Errorf("%s: the refusal is printed %d times: %s", server, n, o.err)
+		}
+	}
 }

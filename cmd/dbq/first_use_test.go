@@ -3,6 +3,8 @@
 package main
 
 import (
+	"fmt"
+	"net/url"
 	"os"
 	"strings"
 	"testing"
@@ -84,19 +86,6 @@ func TestQueueListAsJSON(t *testing.T) {
 	if since, err := time.Parse(time.RFC3339, o.one()["since"].(string)); err != nil || time.Since(since) > time.Hour {
 		t.Errorf("since %v, %v", since, err)
 	}
-}
-
-func TestUnknownQueueIsRefused(t *testing.T) {
-	u := newUser(t)
-	u.run("enqueue", "-q", "mail").id()
-	u.run("queue", "pause", "mial").fails(exitNotFound, "mial", "--create")
-	u.run("queue", "resume", "mial").fails(exitNotFound, "mial")
-	u.run("queue", "set", "mial", "--lease", "1m").fails(exitNotFound, "mial", "--create")
-	if out := u.run("queue", "list").ok(); out != "" {
-		t.Errorf("a refused command has set something: %s", out)
-	}
-	u.run("queue", "pause", "soon", "--create").has("paused soon")
-	u.run("queue", "set", "soon", "--lease", "1m").has("set soon")
 }
 
 func TestUntilEmptyOfAPausedQueue(t *testing.T) {
@@ -212,6 +201,23 @@ func TestErrorsNameTheCure(t *testing.T) {
 			if strings.Contains(o.err, "reached") || strings.Contains(o.err, "dbq migrate") {
 				t.Errorf("%s: %s", scheme, o.err)
 			}
+		}
+	}
+	if dsn := os.Getenv("DBQ_TEST_POSTGRES18_DSN"); dsn != "" { // which refuses parameters only when it is connected to
+		base, options, _ := strings.Cut(dsn, "?")
+		cfg, err := url.Parse(base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keywords := fmt.Sprintf("host=%s port=%s user=%s dbname='%s'", cfg.Hostname(), cfg.Port(), cfg.User.Username(),
+			strings.Trim(cfg.Path, "/"))
+		if password, has := cfg.User.Password(); has {
+			keywords += " password='" + password + "'"
+		}
+		u.run("--dsn", keywords, "--prefix", "nosuch_", "stats").fails(exitNotMigrated, "dbq migrate")
+		for _, mistyped := range []string{"sslmod=disable", "statement_timeout=soon", "shared_buffers=1GB"} {
+			name, _, _ := strings.Cut(mistyped, "=")
+			u.run("--dsn", base+"?"+mistyped+"&"+options, "stats").fails(exitUsage, "unusable DSN", name)
 		}
 	}
 	u.write("text", strings.Repeat("this is text, no database\n", 100))

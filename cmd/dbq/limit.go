@@ -17,18 +17,13 @@ import (
 type limitFlags struct {
 	leased, rate, burst, keyLeased, order string
 	keyRate, keyBurst                     string
-	perKey, noPerKey, off, create         bool
+	perKey, noPerKey, off                 bool
 }
 
 func newLimit(a *app) *cobra.Command {
 	var f limitFlags
 	var flags *pflag.FlagSet
-	cmd := a.queueCommand("dbq limit", func(ctx context.Context, ops *admin.Admin, queue string) error {
-		if !f.create {
-			if err := mustBeKnown(ctx, ops, queue); err != nil {
-				return err
-			}
-		}
+	cmd := a.queueCommand("dbq limit", true, func(ctx context.Context, ops *admin.Admin, queue string) error {
 		f.noPerKey = flags.Changed("per-key") && !f.perKey
 		if f.given() {
 			var mistake error
@@ -68,7 +63,6 @@ func newLimit(a *app) *cobra.Command {
 		"run the tasks of each key one after the other; those in POISON or parked `block` the later ones, or are skipped\n"+
 			"(block or skip; none: no order)")
 	l.BoolVar(&f.off, "off", false, "remove all limits")
-	l.BoolVar(&f.create, "create", false, "allow a queue that has no tasks, workers or settings yet")
 	return cmd
 }
 

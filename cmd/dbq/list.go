@@ -35,6 +35,9 @@ func newList(a *app) *cobra.Command {
 			return a.watch(ctx, every, func() error {
 				tasks, err := admin.New(c).List(ctx, filter)
 				if err == nil {
+					err = mustBeKnownIfEmpty(ctx, c, filter.Queue, len(tasks))
+				}
+				if err == nil {
 					err = taskListing.print(ctx, a, c, tasks)
 				}
 				if err == nil && !a.json && len(tasks) == filter.Limit {

@@ -223,6 +223,9 @@ func (op *operation) onFilter(ctx context.Context, c *dbq.Client, f admin.Filter
 		past, opts = "would be "+past, append(opts, admin.DryRun())
 	}
 	done, err := op.changeUpTo(ctx, c, f, opts)
+	if err == nil {
+		err = mustBeKnownIfEmpty(ctx, c, f.Queue, done.Changed)
+	}
 	changed := plural(done.Changed, "task")
 	switch {
 	case err != nil && done.Changed > 0:

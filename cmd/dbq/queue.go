@@ -11,6 +11,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/schedule"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -22,33 +23,34 @@ func newQueue(a *app) *cobra.Command {
 // queueFunc runs a command on a queue.
 type queueFunc = func(ctx context.Context, ops *admin.Admin, queue string) error
 
-// queueCommand is a command on one queue, which its argument names.
-func (a *app) queueCommand(name string, f queueFunc) *cobra.Command {
+// queueCommand is a command on one queue, which its argument names. It has the flag --create if the queue need not be
+// in use yet.
+func (a *app) queueCommand(name string, mayCreate bool, f queueFunc) *cobra.Command {
+	var create bool
 	cmd := a.command(name, oneArg("queue's name"), a.withClient(
-		func(ctx context.Context, c *dbq.Client, args []string) error { return f(ctx, admin.New(c), args[0]) }))
+		func(ctx context.Context, c *dbq.Client, args []string) error {
+			if !create {
+				if err := mustBeKnown(ctx, c, args[0]); err != nil {
+					return err
+				}
+			}
+			return f(ctx, admin.New(c), args[0])
+		}))
 	cmd.ValidArgsFunction = firstArg(a.completeBy(queueNames))
+	if mayCreate {
+		cmd.Flags().BoolVar(&create, "create", false, "allow a queue that has no tasks, workers, schedules or settings yet")
+	}
 	return cmd
 }
 
-// queueChange is a queueCommand that changes a queue. It has the flag --create if the queue need not be in use yet.
+// queueChange is a queueCommand that changes a queue.
 func (a *app) queueChange(name, past string, mayCreate bool, f queueFunc) *cobra.Command {
-	var create bool
-	cmd := a.queueCommand(name, func(ctx context.Context, ops *admin.Admin, queue string) (err error) {
-		if !create {
-			err = mustBeKnown(ctx, ops, queue)
-		}
-		if err == nil {
-			err = f(ctx, ops, queue)
-		}
-		if err != nil {
+	return a.queueCommand(name, mayCreate, func(ctx context.Context, ops *admin.Admin, queue string) error {
+		if err := f(ctx, ops, queue); err != nil {
 			return err
 		}
 		return a.result(nil, "%s %s", past, queue)
 	})
-	if mayCreate {
-		cmd.Flags().BoolVar(&create, "create", false, "allow a queue that has no tasks, workers or settings yet")
-	}
-	return cmd
 }
 
 func newQueuePause(a *app) *cobra.Command {
@@ -83,7 +85,7 @@ func newQueueSet(a *app) *cobra.Command {
 func newQueueClean(a *app) *cobra.Command {
 	var keep dbq.Retention
 	given := retentionFlags(&keep)
-	cmd := a.queueCommand("dbq queue clean", func(ctx context.Context, ops *admin.Admin, queue string) error {
+	cmd := a.queueCommand("dbq queue clean", false, func(ctx context.Context, ops *admin.Admin, queue string) error {
 		if !anyChanged(given) {
 			settings, err := ops.QueueSettings(ctx, queue)
 			if err != nil {
@@ -107,13 +109,13 @@ func newQueueClean(a *app) *cobra.Command {
 
 func newQueueList(a *app) *cobra.Command {
 	run := func(ctx context.Context, c *dbq.Client, _ []string) error {
-		return queueListing.watch(ctx, a, c, 0, func() ([]admin.QueueInfo, error) { return admin.New(c).Queues(ctx) })
+		return queueListing.watch(ctx, a, c, 0, func() ([]admin.QueueInfo, error) { return allQueues(ctx, c) })
 	}
 	return a.command("dbq queue list", noArgs(""), a.withClient(run))
 }
 
 var queueListing = listing[admin.QueueInfo]{
-	none:    "no queue is paused, or has settings or limits",
+	none:    "no queues",
 	columns: []string{"QUEUE", "PAUSED", "SETTINGS", "LIMITS"}, rightFrom: 4,
 	row: func(q admin.QueueInfo, now time.Time) []string {
 		paused := "-"
@@ -141,38 +143,76 @@ type queueView struct {
 	Limits   limitsView     `json:"limits"`
 }
 
-// queueNames lists the queues that have tasks or settings.
-func queueNames(ctx context.Context, c *dbq.Client) (names []string, err error) {
-	queues, err := admin.New(c).Queues(ctx)
-	if err != nil {
+// allQueues lists the queues that have tasks, workers, schedules, settings or limits, or are paused, by name.
+func allQueues(ctx context.Context, c *dbq.Client) ([]admin.QueueInfo, error) {
+	ops := admin.New(c)
+	queues, err := ops.Queues(ctx)
+	stats, statsErr := ops.Stats(ctx, admin.CountUpTo(1))
+	workers, workersErr := ops.Workers(ctx)
+	schedules, schedulesErr := schedule.New(c).List(ctx)
+	if err := cmp.Or(err, statsErr, workersErr, schedulesErr); err != nil {
 		return nil, err
 	}
-	for _, q := range queues {
-		names = append(names, q.Queue)
-	}
-	stats, err := admin.New(c).Stats(ctx)
 	for _, q := range stats {
+		queues = append(queues, admin.QueueInfo{Queue: q.Queue})
+	}
+	for _, w := range workers {
+		queues = append(queues, admin.QueueInfo{Queue: w.Queue})
+	}
+	for _, s := range schedules {
+		queues = append(queues, admin.QueueInfo{Queue: s.Queue})
+	}
+	slices.SortStableFunc(queues, func(a, b admin.QueueInfo) int { return cmp.Compare(a.Queue, b.Queue) })
+	return slices.CompactFunc(queues, func(a, b admin.QueueInfo) bool { return a.Queue == b.Queue }), nil
+}
+
+// queueNames lists the names of allQueues.
+func queueNames(ctx context.Context, c *dbq.Client) (names []string, err error) {
+	queues, err := allQueues(ctx, c)
+	for _, q := range queues {
 		names = append(names, q.Queue)
 	}
 	return names, err
 }
 
-// mustBeKnown refuses a queue that has no tasks, workers or settings: its name is probably mistyped.
-func mustBeKnown(ctx context.Context, ops *admin.Admin, queue string) error {
-	queues, err := ops.Queues(ctx)
-	if err != nil || slices.ContainsFunc(queues, func(q admin.QueueInfo) bool { return q.Queue == queue }) {
-		return err
-	}
-	workers, err := ops.Workers(ctx)
-	if err != nil || slices.ContainsFunc(workers, func(w admin.WorkerInfo) bool { return w.Queue == queue }) {
-		return err
-	}
-	tasks, err := ops.List(ctx, admin.Filter{Queue: queue, Limit: 1})
+// mustBeKnown refuses a queue that has nothing, not even statistics: its name is probably mistyped.
+func mustBeKnown(ctx context.Context, c *dbq.Client, queue string) error {
+	ops := admin.New(c)
+	tasks, err := ops.List(ctx, admin.Filter{Queue: queue, Limit: 1}) // also tasks that Stats does not find
 	if err != nil || len(tasks) > 0 {
 		return err
 	}
-	return &exitError{exitNotFound, fmt.Errorf("there is no queue %q yet: it has no tasks, workers or settings "+
-		"(`dbq stats` lists queues; limit, queue pause and queue set take --create)", queue)}
+	names, err := queueNames(ctx, c)
+	if err != nil || slices.Contains(names, queue) {
+		return err
+	}
+	const day = 24 * time.Hour
+	now, err := c.Now(ctx)
+	if err != nil {
+		return err
+	}
+	counted, err := ops.SeriesOf(ctx, []string{queue}, now.Add(-730*day), now, day)
+	if err != nil || len(counted) > 0 {
+		return err
+	}
+	const most = 10
+	known := "none has"
+	if len(names) > 0 {
+		known = "these have: " + strings.Join(names[:min(len(names), most)], ", ")
+	}
+	if len(names) > most {
+		known += " and more, see `dbq queue list`"
+	}
+	return &exitError{exitNotFound, fmt.Errorf("there is no queue %q yet: it has no tasks, workers, schedules or "+
+		"settings (%s; limit, queue pause and queue set take --create)", queue, known)}
+}
+
+// mustBeKnownIfEmpty is mustBeKnown for a command that has found nothing in a queue, or in all if queue is empty.
+func mustBeKnownIfEmpty(ctx context.Context, c *dbq.Client, queue string, found int) error {
+	if queue == "" || found > 0 {
+		return nil
+	}
+	return mustBeKnown(ctx, c, queue)
 }
 
 // settingFlags are flags that set the fields of s. Without a flag a field stays as it is.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,8 +17,8 @@ import (
 func TestQueueVerbs(t *testing.T) {
 	u := newUser(t)
 	id := u.run("enqueue", "-q", "mail").id()
-	if out := u.run("queue", "list").ok(); out != "" {
-		t.Errorf("nothing is set, and it says %q", out)
+	if got := strings.Fields(u.run("queue", "list").ok()); fmt.Sprint(got) != "[QUEUE PAUSED SETTINGS LIMITS mail - - -]" {
+		t.Errorf("nothing is set, and it says %q", got)
 	}
 	u.run("queue", "pause", "mail", "--reason", "the server\u202e is down", "--by", "ann").has("paused mail")
 	u.run("queue", "list").has("mail", "for ", `the server\u202e is down`)
@@ -49,6 +50,42 @@ func TestQueueVerbs(t *testing.T) {
 	u.run("queue", "set", "mail", "--lease", "48h").fails(exitUsage, "lease")
 	u.run("queue", "pause", "").fails(exitUsage, "queue name")
 	u.run("queue", "pause", "mail", "--reason", "\x1b").fails(exitUsage, "control character")
+}
+
+// A name that is mistyped must not look like an empty queue.
+func TestUnknownQueueIsRefused(t *testing.T) {
+	u := newUser(t)
+	for _, queue := range []string{"mail", "done"} {
+		u.run("enqueue", "-q", queue).id()
+	}
+	u.run("work", "-q", "done", "--until-empty", "--", "true").ok()
+	u.run("purge", "--all", "--yes").ok() // only its statistics know the queue done
+	u.run("queue", "pause", "mial").fails(exitNotFound, `"mial"`, "--create")
+	u.run("queue", "resume", "mial").fails(exitNotFound, `"mial"`)
+	u.run("queue", "set", "mial", "--lease", "1m").fails(exitNotFound, `"mial"`, "--create")
+	u.run("queue", "pause", "set", "--create").has("paused set")
+	u.run("queue", "set", "set", "--lease", "1m").has("set set")
+	u.run("schedule", "put", "nightly", "--cron", "@daily", "--queue", "later").ok()
+	lines := []string{
+		"list -q %s --state poison", "stats -q %s", "stats --over 1h -q %s", "worker list -q %s", "schedule list -q %s",
+		"audit list -q %s --action nothing", "queue clean %s --keep-completed 1h", "reenqueue -q %s", "purge -q %s --yes",
+		"reenqueue -q %s --dry-run",
+	}
+	for _, line := range lines {
+		u.run(strings.Fields(fmt.Sprintf(line, "mial"))...).fails(exitNotFound, `"mial"`, "later, mail, set")
+		for _, queue := range []string{"mail", "done", "set", "later"} {
+			u.run(strings.Fields(fmt.Sprintf(line, queue))...).ok()
+		}
+	}
+	o := u.run("queue", "list", "--json")
+	o.ok()
+	var names []any
+	for _, q := range o.jsonLines() {
+		names = append(names, q["queue"])
+	}
+	if fmt.Sprint(names) != "[later mail set]" {
+		t.Errorf("the queues are %v", names)
+	}
 }
 
 func TestQueueClean(t *testing.T) {

@@ -169,6 +169,9 @@ func newScheduleList(a *app) *cobra.Command {
 			all = slices.DeleteFunc(all, func(i schedule.Info) bool {
 				return queue != "" && i.Queue != queue || !strings.HasPrefix(i.Name, prefix)
 			})
+			if err := mustBeKnownIfEmpty(ctx, c, queue, len(all)); err != nil {
+				return err
+			}
 			return scheduleListing(queue+prefix == "", paused).print(ctx, a, c, all)
 		}))
 	cmd.Flags().SortFlags = false

@@ -129,7 +129,7 @@ func TestScheduleListFilter(t *testing.T) {
 	for flags, want := range map[string]string{
 		"": "app-a app-b web-a", "-q q": "app-a web-a", "--name-prefix app-": "app-a app-b",
 		"--queue q --name-prefix app-": "app-a",
-		"--name-prefix pp":             "", "-q none": "",
+		"--name-prefix pp":             "", "-q other --name-prefix web-": "",
 	} {
 		args := append([]string{"schedule", "list"}, strings.Fields(flags)...)
 		var names []string

@@ -138,9 +138,9 @@ func TestHostileDSNsShowNoPassword(t *testing.T) {
 func TestHintOfAWrongDSNIsWhole(t *testing.T) {
 	t.Parallel()
 	for dsn, want := range map[string]string{
-		"user=postgres host=host password=user dbname=database": "write postgres://user@host/database, or sqlite:FILE",
-		"postgres user@host:5432/database":                      "write postgres://user@host/database, or sqlite:FILE",
-		"nosuch://postgres:begins@mysql/scheme":                 "such as postgres://; it has: ",
+		"user=postgres host=host password='user' database": "write postgres://user@host/database, or sqlite:FILE",
+		"postgres user@host:5432/database":                 "write postgres://user@host/database, or sqlite:FILE",
+		"nosuch://postgres:begins@mysql/scheme":            "such as postgres://; it has: ",
 	} {
 		if _, printed := typed(t, "--dsn", dsn, "stats"); !strings.Contains(printed, want) {
 			t.Errorf("%s: %s", dsn, printed)

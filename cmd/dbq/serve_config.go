@@ -15,6 +15,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/auth/oidc"
+	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/internal/redact"
 	"github.com/dbq-go/dbq/redaction"
 	"github.com/spf13/cobra"
@@ -220,7 +221,7 @@ func (s *server) addDatabases(cfg *serveConfig) error {
 	}
 	for _, given := range s.dsns {
 		name, dsn := "default", given
-		if m := namedDSN.FindStringSubmatch(given); m != nil {
+		if m := namedDSN.FindStringSubmatch(given); m != nil && dialect.FromKeywords(given) == given {
 			name, dsn = m[1], m[2]
 		}
 		if cfg.Databases[name] != nil {
@@ -271,6 +272,7 @@ func (d *databaseConfig) resolve(name string, in surroundings) error {
 		}
 		d.DSN = part.dsn
 	}
+	d.DSN = dialect.FromKeywords(d.DSN)
 	return nil
 }
 

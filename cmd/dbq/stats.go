@@ -17,6 +17,11 @@ func newStats(a *app) *cobra.Command {
 	var exact bool
 	var every, over, step time.Duration
 	run := func(ctx context.Context, c *dbq.Client, _ []string) error {
+		if queue != "" {
+			if err := mustBeKnown(ctx, c, queue); err != nil {
+				return err
+			}
+		}
 		switch {
 		case over != 0 && exact:
 			return usagef("--exact counts the tasks of now: leave --over out")
@@ -29,12 +34,22 @@ func newStats(a *app) *cobra.Command {
 		if exact {
 			opts = append(opts, admin.CountAll())
 		}
-		return statsListing.watch(ctx, a, c, every, func() ([]admin.QueueStats, error) {
-			if queue == "" {
-				return admin.New(c).Stats(ctx, opts...)
+		return a.watch(ctx, every, func() error {
+			if queue != "" {
+				stats, err := admin.New(c).StatsOf(ctx, queue, opts...)
+				if err != nil {
+					return err
+				}
+				return statsListing.print(ctx, a, c, []admin.QueueStats{stats})
 			}
-			stats, err := admin.New(c).StatsOf(ctx, queue, opts...)
-			return []admin.QueueStats{stats}, err
+			stats, err := admin.New(c).Stats(ctx, opts...)
+			if err == nil {
+				err = statsListing.print(ctx, a, c, stats)
+			}
+			if err != nil || a.json {
+				return err
+			}
+			return a.printKept(ctx, c, exact)
 		})
 	}
 	cmd := a.command("dbq stats", noArgs("use --queue NAME"), a.withClient(run))
@@ -44,6 +59,33 @@ func newStats(a *app) *cobra.Command {
 	durationVar(cmd.Flags(), &step, "step", 0, "with --over, in steps of this `TIME`: a multiple of a minute")
 	addWatch(cmd, &every)
 	return cmd
+}
+
+// printKept prints the sizes of the archive and of the audit, if they have anything.
+func (a *app) printKept(ctx context.Context, c *dbq.Client, exact bool) error {
+	const most = 10_000
+	counts := admin.CountUpTo(most)
+	if exact {
+		counts = admin.CountAll()
+	}
+	kept, err := admin.New(c).CountKept(ctx, counts)
+	if err != nil {
+		return err
+	}
+	number := func(n int64) string {
+		switch {
+		case n < 0:
+			return "?" // this database user may not read it
+		case n == most && !exact:
+			return fmt.Sprint(n, "+")
+		}
+		return fmt.Sprint(n)
+	}
+	if kept.Archived <= 0 && kept.Audit <= 0 {
+		return nil
+	}
+	return a.say("kept until you remove them: tasks in the archive %s, entries of the audit %s", number(kept.Archived),
+		number(kept.Audit))
 }
 
 // statsView is a queue's numbers as --json shows them: with the lag in seconds.

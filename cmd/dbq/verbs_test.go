@@ -179,7 +179,7 @@ func TestListPages(t *testing.T) {
 	u.run("list", "--state", "sleeping").fails(exitUsage, "CREATED")
 	u.run("list", "--limit", "0").fails(exitUsage, "--limit")
 	u.run("list", "--after", "x").fails(exitUsage, "x")
-	if o := u.run("list", "-q", "empty"); o.ok() != "" || o.err != "no tasks\n" {
+	if o := u.run("list", "-q", "q", "--state", "poison"); o.ok() != "" || o.err != "no tasks\n" {
 		t.Errorf("an empty list: %q, %q", o.out, o.err)
 	}
 }
@@ -188,6 +188,8 @@ func TestStats(t *testing.T) {
 	u := newUser(t)
 	u.feed(strings.Repeat("{\"queue\":\"q\"}\n", 12)+"{\"queue\":\"later\",\"delay\":\"1h\"}\n", "enqueue", "--lines").ok()
 	u.run("stats").has("QUEUE", "CREATED", "POISON", "LAG", "later", "12")
+	u.run("queue", "pause", "q").ok()
+	u.run("stats").has("tasks in the archive 0, entries of the audit 1")
 	o := u.run("stats", "--json", "--queue", "q")
 	q := o.one()
 	if q["queue"] != "q" || q["due"] != 12.0 || q["count"].(map[string]any)["CREATED"] != 12.0 {

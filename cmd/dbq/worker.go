@@ -43,7 +43,11 @@ func newWorkerList(a *app) *cobra.Command {
 	run := func(ctx context.Context, c *dbq.Client, _ []string) error {
 		return workerListing.watch(ctx, a, c, every, func() ([]admin.WorkerInfo, error) {
 			workers, err := admin.New(c).Workers(ctx)
-			return slices.DeleteFunc(workers, func(w admin.WorkerInfo) bool { return queue != "" && w.Queue != queue }), err
+			workers = slices.DeleteFunc(workers, func(w admin.WorkerInfo) bool { return queue != "" && w.Queue != queue })
+			if err == nil {
+				err = mustBeKnownIfEmpty(ctx, c, queue, len(workers))
+			}
+			return workers, err
 		})
 	}
 	cmd := a.command("dbq worker list", noArgs(""), a.withClient(run))

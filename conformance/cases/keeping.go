@@ -31,6 +31,9 @@ func keepingCases() []Case {
 				"is due for removal."},
 		Case{Name: "ArchiveKeepsEverything", Once: true, run: keepingArchive,
 			Law: "Cleaning into the archive keeps every column of a task, even when it is repeated or interrupted."},
+		Case{Name: "WhatStaysIsCounted", Once: true, run: keepingCounted,
+			Law: "The tasks in the archive and the entries of the audit, which stay until they are removed by hand, are " +
+				"counted, up to a limit."},
 		Case{Name: "ArchiveKeepsEachTaskOfAnID", Once: true, run: keepingArchiveOfID,
 			Law: "If an id is used again after its task was archived, the archive keeps both tasks."},
 		Case{Name: "CleanManyBatches", Once: true, run: keepingManyBatches,

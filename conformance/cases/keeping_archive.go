@@ -39,3 +39,31 @@ func keepingArchiveOfID(t *test) {
 	}
 	t.wantAttempts(c, id, "1 completed, 1 completed, 1 completed")
 }
+
+func keepingCounted(t *test) {
+	c := t.open()
+	q, ops := c.Queue("q"), admin.New(c)
+	const keep, n = time.Millisecond, 3
+	for range n {
+		t.must(q.Complete(t.ctx, t.takeNew(q, dbq.NewTask{}, long).Lease, nil))
+	}
+	t.eventually("the tasks are archived", func() bool {
+		_, err := ops.Clean(t.ctx, q.Name(), dbq.Retention{Completed: keep, Archive: true})
+		t.must(err)
+		kept, err := ops.CountKept(t.ctx)
+		t.must(err)
+		return kept.Archived == n
+	})
+	entries, err := ops.Audit(t.ctx, admin.AuditFilter{})
+	t.must(err)
+	t.must(ops.PauseQueue(t.ctx, "q"))
+	t.must(ops.ResumeQueue(t.ctx, "q"))
+	kept, err := ops.CountKept(t.ctx, admin.CountAll())
+	if t.must(err); kept.Archived != n || kept.Audit != int64(len(entries))+2 {
+		t.Errorf("got %+v, want %d tasks and %d entries", kept, n, len(entries)+2)
+	}
+	kept, err = ops.CountKept(t.ctx, admin.CountUpTo(1))
+	if t.must(err); kept.Archived != 1 || kept.Audit != 1 {
+		t.Errorf("got %+v, want 1 of each", kept)
+	}
+}

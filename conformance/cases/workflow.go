@@ -29,6 +29,9 @@ func workflowCases() []Case {
 				"with what needs that, or waits, or runs."},
 		Case{Name: "ResultsHandedOn", Once: true, run: workflowResults,
 			Law: "A task reads the results of all that it needs, also those of other queues and failed ones."},
+		Case{Name: "LongResultCompletes", Once: true, run: workflowLongResults,
+			Law: "A result that is too long, or cannot be encoded, completes its task, also in the handler's transaction: it " +
+				"is stored marked, and logged, and a step that needs it finds none."},
 		Case{Name: "CancelAndRetry", Once: true, run: workflowRetry,
 			Law: "A whole workflow can be cancelled and retried, and then runs in order."},
 		Case{Name: "RetryWaitsAgain", Once: true, run: workflowReenqueued,

@@ -1,15 +1,21 @@
 package cases
 
 import (
+	"bytes"
+	"context"
+	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
+	"math"
 	"strings"
 	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/state"
+	"github.com/dbq-go/dbq/worker"
 	"github.com/dbq-go/dbq/workflow"
 	"github.com/google/uuid"
 )
@@ -44,6 +50,49 @@ func workflowResults(t *test) {
 	t.wantErr("Of a plain task", err, dbq.ErrNotFound)
 	_, err = workflow.Get(t.ctx, c, dbq.NewID(), 0)
 	t.wantErr("Get of none", err, dbq.ErrNotFound)
+}
+
+func workflowLongResults(t *test) {
+	c := t.open()
+	long := strings.Repeat("x", dbq.MaxResult)
+	plain, inTx := dbq.Kind[string]{Name: "plain", Queue: "q"}, dbq.Kind[string]{Name: "tx", Queue: "q"}
+	unencodable, reads := dbq.Kind[string]{Name: "NaN", Queue: "q"}, dbq.Kind[string]{Name: "reads", Queue: "q"}
+	mux := worker.NewMux()
+	worker.HandleResult(mux, plain, func(context.Context, dbq.Task, string) (string, error) { return long, nil })
+	worker.HandleTx(mux, inTx, func(context.Context, *sql.Tx, dbq.Task, string) error {
+		return dbq.Completed([]byte(`"` + long + `"`)).Err()
+	})
+	worker.HandleResult(mux, unencodable, func(context.Context, dbq.Task, string) (float64, error) {
+		return math.NaN(), nil
+	})
+	steps := []string{"plain", "tx", "NaN"}
+	worker.Handle(mux, reads, func(ctx context.Context, task dbq.Task, _ string) error {
+		for _, step := range steps {
+			_, err := workflow.Result[any](ctx, c, task.ID, step)
+			t.wantErr("the result of the step "+step, err, workflow.ErrNoResult)
+		}
+		return nil
+	})
+	w := t.enqueueSteps(c, []workflow.Step{
+		workflow.NewStep("plain", plain, ""), workflow.NewStep("tx", inTx, ""), workflow.NewStep("NaN", unencodable, ""),
+		workflow.NewStep("reads", reads, "", steps...),
+	})
+	var log bytes.Buffer
+	stop := t.runWorker(worker.Worker{Queue: c.Queue("q"), Handler: mux,
+		Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	t.eventually("the last step is completed", func() bool {
+		return t.get(c, w.Tasks[len(steps)]).State == dbq.StateCompleted
+	})
+	stop()
+	for i, mark := range []string{"[cut from 4002 bytes]", "[cut from 4002 bytes]", "NaN]", ""} {
+		task := t.get(c, w.Tasks[i])
+		if task.State != dbq.StateCompleted || !strings.HasSuffix(string(task.Result), mark) {
+			t.Errorf("task %d is %v with %d bytes of result: %s", i, task.State, len(task.Result), task.Result)
+		}
+	}
+	if n := strings.Count(log.String(), "without its whole result"); n != len(steps) {
+		t.Errorf("%d lines about results, want %d:\n%s", n, len(steps), &log)
+	}
 }
 
 func workflowRetry(t *test) {

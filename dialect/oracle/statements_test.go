@@ -149,6 +149,8 @@ func everything(t *testing.T, names dialect.Names) (out []sent) {
 	bound("Statistics", st.Statistics, one)
 	bound("StatisticsOf", st.StatisticsOf, one)
 	bound("OldestStatistics", st.OldestStatistics, one)
+	bound("CountAudit", st.CountAudit, one)
+	bound("CountArchive", st.CountArchive, one)
 	bound("DropStatistics", st.DropStatistics, one)
 	bound("CountIDs", st.CountIDs, one)
 	batch("AddWorkflowTasks", st.AddWorkflowTasks)

@@ -4,6 +4,9 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/dbq-go/dbq/dialect"
@@ -95,15 +98,30 @@ func (c steady) Connect(ctx context.Context) (driver.Conn, error) {
 // connectError replaces pgx's error, which contains the configuration with the password.
 type connectError struct{ cause error }
 
-func (e *connectError) Error() string { return "cannot connect: " + e.cause.Error() }
+// Error returns each line of the cause once: pgx repeats a refusal for its attempts with and without TLS.
+func (e *connectError) Error() string {
+	var lines []string
+	for line := range strings.SplitSeq(e.cause.Error(), "\n") {
+		if !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return "cannot connect: " + strings.Join(lines, "; ")
+}
+
 func (e *connectError) Unwrap() error { return e.cause }
 
 func withoutConfig(err error) error {
 	var failed *pgconn.ConnectError
 	if errors.As(err, &failed) {
 		err = &connectError{failed.Unwrap()}
-		if refused := (*pgconn.PgError)(nil); errors.As(err, &refused) && refused.Code == "3D000" {
-			err = dialect.NoDatabase(failed.Config.Database, err)
+		if refused := (*pgconn.PgError)(nil); errors.As(err, &refused) {
+			switch refused.Code {
+			case "3D000":
+				err = dialect.NoDatabase(failed.Config.Database, err)
+			case "42704", "22023", "55P02": // it does not know a parameter or its value, or no session can set it
+				err = fmt.Errorf("%w: %w", dialect.ErrDSN, err)
+			}
 		}
 	}
 	return err

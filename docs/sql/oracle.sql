@@ -2347,6 +2347,21 @@ SELECT a.id, a.happened, a.who, a.program, a.address, a.request, a.action, a.que
  ORDER BY a.id{order}
  FETCH FIRST :limit ROWS ONLY;
 
+-- ==== CountAudit ====
+-- Counts the entries up to a limit, for statistics. Index: the primary key.
+SELECT count(*) AS tasks
+  FROM (SELECT id
+          FROM dbq_audit
+         WHERE part = 0
+         FETCH FIRST :limit ROWS ONLY) x;
+
+-- ==== CountArchive ====
+-- Counts the tasks of the archive up to a limit, for statistics. Index: the primary key.
+SELECT count(*) AS tasks
+  FROM (SELECT id
+          FROM dbq_archive
+         FETCH FIRST :limit ROWS ONLY) x;
+
 -- ==== OldAudit ====
 -- Finds entries that an operator's cleaning removes. Index: the primary key.
 SELECT id

@@ -35,9 +35,16 @@ func TestFillCode(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(root, "p.go"), []byte(source), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	block := func(mark, code string) string {
-		return "text\n<!-- code: " + mark + " -->\n```go\n" + code + "```\nmore\n"
+	const program = "package p\n\nimport (\n\t\"errors\"\n\t\"fmt\"\n\n\tq \"x.y/z\"\n)\n\n" +
+		"func Print() { fmt.Println(q.Text) }\n"
+	longer := program + "\nvar E = errors.New(\"\")\n"
+	if err := os.WriteFile(filepath.Join(root, "q.go"), []byte(longer), 0o600); err != nil {
+		t.Fatal(err)
 	}
+	part := func(kind, mark, code string) string {
+		return "text\n<!-- " + kind + ": " + mark + " -->\n```go\n" + code + "```\nmore\n"
+	}
+	block := func(mark, code string) string { return part("code", mark, code) }
 	for mark, want := range map[string]string{
 		"p.go T F": "type T int\n\n// F does it.\nfunc (x T) F() {}\n",
 		"p.go A":   "// A is one.\nconst (\n\tA = 1\n\tB = 2\n)\n",
@@ -46,6 +53,10 @@ func TestFillCode(t *testing.T) {
 		if got, err := fillCode(block(mark, "stale\n"), root); err != nil || got != block(mark, want) {
 			t.Errorf("%s: got %q, %v", mark, got, err)
 		}
+	}
+	want := part("file", "q.go Print", strings.Replace(program, "\t\"errors\"\n", "", 1))
+	if got, err := fillCode(part("file", "q.go Print", ""), root); err != nil || got != want {
+		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
 	for _, mark := range []string{"p.go Missing", "missing.go"} {
 		if _, err := fillCode(block(mark, ""), root); err == nil {

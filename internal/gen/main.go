@@ -14,8 +14,10 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/dbq-go/dbq/conformance/cases"
@@ -114,15 +116,15 @@ func fillTable(page, name, table string) (string, error) {
 }
 
 // codeBlock matches a block of Go on a page, after a mark that names a file and the declarations to show.
-var codeBlock = regexp.MustCompile("(?s)(<!-- code: (\\S+)([^>]*) -->\n)```go\n.*?```\n")
+var codeBlock = regexp.MustCompile("(?s)(<!-- (code|file): (\\S+)([^>]*) -->\n)```go\n.*?```\n")
 
 // fillCode fills a page's code blocks with the declarations named by their marks, including comments. A mark without
-// names includes the whole file.
+// names includes the whole file, and "file" instead of "code" a file that has only these declarations.
 func fillCode(page, root string) (string, error) {
 	var failed error
 	filled := codeBlock.ReplaceAllStringFunc(page, func(block string) string {
 		m := codeBlock.FindStringSubmatch(block)
-		code, err := declarations(filepath.Join(root, filepath.FromSlash(m[2])), strings.Fields(m[3]))
+		code, err := declarations(filepath.Join(root, filepath.FromSlash(m[3])), strings.Fields(m[4]), m[2] == "file")
 		if err != nil {
 			failed = err
 		}
@@ -131,8 +133,9 @@ func fillCode(page, root string) (string, error) {
 	return filled, failed
 }
 
-// declarations returns the text of the named declarations of a file. A declaration of several names goes by its first.
-func declarations(path string, names []string) (string, error) {
+// declarations returns the text of the named declarations of a file, with its package clause and the imports that they
+// need if whole is set. A declaration of several names goes by its first.
+func declarations(path string, names []string, whole bool) (string, error) {
 	source, err := os.ReadFile(path)
 	if err != nil || len(names) == 0 {
 		return string(source), err
@@ -152,6 +155,9 @@ func declarations(path string, names []string) (string, error) {
 		texts[name] = string(source[files.Position(from).Offset:files.Position(d.End()).Offset]) + "\n"
 	}
 	var out []string
+	if whole {
+		out = append(out, head(f, names))
+	}
 	for _, name := range names {
 		if texts[name] == "" {
 			return "", fmt.Errorf("%s does not declare %s", path, name)
@@ -159,6 +165,38 @@ func declarations(path string, names []string) (string, error) {
 		out = append(out, texts[name])
 	}
 	return strings.Join(out, "\n"), nil
+}
+
+// head returns the package clause and the imports of a file that has only the named declarations of f.
+func head(f *ast.File, names []string) string {
+	used := map[string]bool{"_": true}
+	for _, d := range f.Decls {
+		if name, _ := declared(d); slices.Contains(names, name) {
+			ast.Inspect(d, func(n ast.Node) bool {
+				if s, ok := n.(*ast.SelectorExpr); ok {
+					if x, ok := s.X.(*ast.Ident); ok {
+						used[x.Name] = true
+					}
+				}
+				return true
+			})
+		}
+	}
+	var standard, others string
+	for _, i := range f.Imports {
+		quoted, name, prefix := i.Path.Value, path.Base(strings.Trim(i.Path.Value, `"`)), "\t"
+		if i.Name != nil {
+			name, prefix = i.Name.Name, "\t"+i.Name.Name+" "
+		}
+		switch line := prefix + quoted + "\n"; {
+		case !used[name]:
+		case strings.Contains(quoted, "."):
+			others += line
+		default:
+			standard += line
+		}
+	}
+	return fmt.Sprintf("package %s\n\nimport (\n%s\n%s)\n", f.Name.Name, standard, others)
 }
 
 // declared returns the first name that a declaration declares, and its comment.

@@ -35,6 +35,13 @@ type AuditTexts struct {
 	// the rows of :id, with all their parts.
 	OldAudit  string
 	DropAudit dialect.Batch
+	// CountAudit counts the entries, and CountArchive the rows of the archive, up to :limit, as a TasksRow.
+	CountAudit, CountArchive string
+}
+
+// TasksRow is a number of rows.
+type TasksRow struct {
+	Tasks int64 `db:"tasks"`
 }
 
 // auditTexts returns the statements. t fills in names.
@@ -59,5 +66,14 @@ VALUES (:id, :part, {now}, :who, :program, :address, :request, :action, :queue, 
  {limit}`),
 		DropAudit: dialect.Batch{SQL: t(`DELETE FROM {audit}
  WHERE id IN ({rows})`), Row: ":id", Max: min(st.Settle.Max, 500)},
+		CountAudit: t(`SELECT count(*) AS tasks
+  FROM (SELECT id
+          FROM {audit}
+         WHERE part = 0
+         {limit}) x`),
+		CountArchive: t(`SELECT count(*) AS tasks
+  FROM (SELECT id
+          FROM {archive}
+         {limit}) x`),
 	}
 }

@@ -63,6 +63,28 @@ func (s *Store) CountQueues(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
+// CountKept counts the tasks of the archive and the entries of the audit, up to limit of each. A number is -1 if the
+// database user may not read the table.
+func (s *Store) CountKept(ctx context.Context, limit int) (archived, audit int64, err error) {
+	count := func(text string) (n int64, err error) {
+		err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) error {
+			rows, err := sqlrun.QueryAs[sqlrun.TasksRow](ctx, s.sql, conn, text, dialect.Args{"limit": limit})
+			if err == nil {
+				n = rows[0].Tasks
+			}
+			return err
+		})
+		if s.sql.Class(err) == dialect.Denied {
+			return -1, nil
+		}
+		return n, err
+	}
+	if archived, err = count(s.sql.Texts.CountArchive); err == nil {
+		audit, err = count(s.sql.Texts.CountAudit)
+	}
+	return archived, audit, err
+}
+
 // counter collects the statistics by queue.
 type counter struct {
 	s      *Store

@@ -172,6 +172,8 @@ func (r runner) text(name, text string) {
 		r.query(name, sqlrun.ListText(text, "1 = 1", false), readAs[sqlrun.AuditRow])
 	case name == "Statistics" || name == "StatisticsOf":
 		r.query(name, text, readAs[sqlrun.StatisticsRow])
+	case name == "CountAudit" || name == "CountArchive":
+		r.query(name, text, readAs[sqlrun.TasksRow])
 	case name == "OldestStatistics":
 		r.query(name, text, readAs[sqlrun.TimeRow])
 	case slices.Contains(told, name):
