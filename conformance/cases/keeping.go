@@ -32,7 +32,7 @@ func keepingCases() []Case {
 		Case{Name: "ArchiveKeepsEverything", Once: true, run: keepingArchive,
 			Law: "Cleaning into the archive keeps every column of a task, even when it is repeated or interrupted."},
 		Case{Name: "ArchiveKeepsEachTaskOfAnID", Once: true, run: keepingArchiveOfID,
-			Law: "If an id is used again after its task was archived, the archive keeps both tasks."},
+			Law: "If an id is used again after its task was archived, the archive keeps both tasks, and pages list each once."},
 		Case{Name: "CleanManyBatches", Once: true, run: keepingManyBatches,
 			Law: "Cleaning takes as many batches as it needs, and several clients may clean at once."},
 		Case{Name: "CleanBesideWorkers", Slow: true, Once: true, Alone: true, run: keepingBesideWorkers,

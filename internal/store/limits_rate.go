@@ -63,8 +63,8 @@ func (r Rate) after(now, full int64, n int) int64 {
 // clockSkew is how far the clocks of a cluster's nodes may differ.
 const clockSkew = time.Minute
 
-// believed returns full, or now if that is later, or if full is later than it can be: it was stored while the database's
-// clock was ahead, and would stop the queue until that time.
+// believed returns full, or now if that is later, or if full is later than it can be: it was stored while the
+// database's clock was ahead, and would stop the queue until that time.
 func (r Rate) believed(now, full int64) int64 {
 	if full < now || full > r.latest(now)+int64(clockSkew) {
 		return now
