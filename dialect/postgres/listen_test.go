@@ -15,12 +15,12 @@ func TestIdleListenerListens(t *testing.T) {
 	if dsn == "" {
 		t.Skip("set DBQ_TEST_POSTGRES18_DSN")
 	}
-	pool, err := Open(t.Context(), dsn+"&idle_session_timeout=50ms")
+	pool, err := Open(t.Context(), dsn+"&idle_session_timeout=1s")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	ctx, stop := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	ctx, stop := context.WithTimeout(t.Context(), 2*time.Second)
 	defer stop()
 	err = Dialect{}.Listen(ctx, pool.Write, t.Name(), func() {}, func(string) {})
 	if !errors.Is(err, context.DeadlineExceeded) {
