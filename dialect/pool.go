@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// ErrWriterBusy is returned on an engine with one writer if another transaction had it for longer than Pool.Patience, or
-// until the call's deadline. Nothing was changed.
+// ErrWriterBusy is returned on an engine with one writer if another transaction had it for longer than Pool.Patience,
+// or until the call's deadline. Nothing was changed.
 var ErrWriterBusy = errors.New(
 	"another transaction has the only writer; if this goroutine began it by Client.DB, " +
 		"use EnqueueTx or CompleteTx in it, or end it first",
