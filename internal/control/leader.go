@@ -51,7 +51,7 @@ func (c *Control) Resign(ctx context.Context, member string) (err error) {
 		}
 		var r store.Record
 		if r, _, err = c.store.GetKV(ctx, namespaceLeader, role); err == nil && r.Value == member && !r.Expired() {
-			_, err = c.store.SwapKV(ctx, r, true, namespaceLeader, role, member, time.Microsecond)
+			err = c.store.DeleteKV(ctx, namespaceLeader, role)
 		}
 		c.led.Delete(key)
 		return err == nil
