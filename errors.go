@@ -39,8 +39,9 @@ var (
 	// ErrUnavailable is returned if the database could not be reached or could not serve the call, after a few retries.
 	// Nothing was changed, and the call can be repeated.
 	ErrUnavailable = errs.ErrUnavailable
-	// ErrWriterBusy is returned if SQLite's one writing connection was in use for the DSN's busy_timeout, for example by a
-	// transaction of Client.DB that the caller has open. Nothing was changed. It matches ErrUnavailable too.
+	// ErrWriterBusy is returned if another transaction had SQLite's one writer for the DSN's busy_timeout or until the
+	// call's deadline, for example a transaction of Client.DB that the caller has open. Nothing was changed. It matches
+	// ErrUnavailable too.
 	ErrWriterBusy = errs.ErrWriterBusy
 	// ErrConflict is returned if every one of many tries conflicted with another transaction. Nothing was
 	// changed.

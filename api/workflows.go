@@ -64,7 +64,7 @@ func (a *API) workflow(ctx context.Context, in OneWorkflow) (workflow.Info, erro
 	if err != nil {
 		return workflow.Info{}, badRequest.problem(Field{"path.id", "it is not a UUID"})
 	}
-	info, err := visible.ReadWorkflow(ctx, d.client, id, in.Limit)
+	info, err := workflow.Get(ctx, d.client, id, in.Limit)
 	if err != nil {
 		return info, err
 	}
@@ -234,7 +234,7 @@ func (d *database) enqueuedBefore(ctx context.Context, p auth.Principal, steps [
 	}) {
 		return nil, duplicate
 	}
-	info, err := visible.ReadWorkflow(ctx, d.client, id, maxSteps)
+	info, err := workflow.Get(ctx, d.client, id, maxSteps)
 	if err != nil || d.seenBy(p).Workflow(info, maxSteps) != nil {
 		return nil, duplicate
 	}
@@ -281,7 +281,7 @@ func (a *API) changeWorkflow(ctx context.Context, in *changeWorkflow) (*changedW
 	if len(p.Queues) > 0 {
 		limit = maxSteps
 	}
-	info, err := visible.ReadWorkflow(ctx, d.client, id, limit)
+	info, err := workflow.Get(ctx, d.client, id, limit)
 	if err == nil {
 		err = d.seenBy(p).Workflow(info, limit)
 	}

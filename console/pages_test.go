@@ -37,8 +37,13 @@ func TestOverviewIsSharedByVisitors(t *testing.T) {
 	s.get(200, "/db/shop/")
 	s.enqueue("mail", dbq.NewTask{})
 	s.hides(s.get(200, "/db/shop/"), "Queue mail")
+	page := s.get(200, "/db/shop/queue", "queue", "later") // as it may be misspelled
+	s.shows(page, "Check the spelling", "Enqueue")
+	s.hides(page, "<button>Pause", "Change the")
 	s.post(303, "/db/shop/enqueue", "queue", "later", "payload", "{}")
 	s.shows(s.get(200, "/db/shop/"), "Queue mail", "Queue later")
+	s.shows(s.get(200, "/db/shop/queue", "queue", "later"), "Change the settings", "Change the limits")
+	s.hides(s.get(200, taskPath(s.enqueue("mail", dbq.NewTask{}))), "0001-01-01") // no attempt has begun
 }
 
 func TestListFiltersAndPages(t *testing.T) {
@@ -242,12 +247,12 @@ func TestQueueIsPausedAndConfigured(t *testing.T) {
 	s.shows(s.get(200, "/db/shop/queue", "queue", "mail"), "Paused by ann", "deploy", "Resume")
 	s.post(303, "/db/shop/queue/resume", "queue", "mail")
 	s.post(303, "/db/shop/queue/limits", "queue", "mail", "leased", "10", "starts", "100", "per", "1m", "burst", "5",
-		"key_leased", "1", "key_starts", "6", "key_per", "30s", "key_burst", "2", "order", "block")
+		"key_leased", "1", "key_starts", "6", "key_per", "30s", "key_burst", "", "order", "block")
 	s.post(303, "/db/shop/queue/settings", "queue", "mail", "concurrency", "4", "lease", "45s", "dead_letter", "alerts")
 	ops := admin.New(s.client)
 	l, err := ops.QueueLimits(t.Context(), "mail")
 	if want := (admin.QueueLimits{Leased: 10, Rate: admin.Rate{Starts: 100, Per: time.Minute, Burst: 5}, PerKey: true,
-		KeyLeased: 1, KeyRate: admin.Rate{Starts: 6, Per: 30 * time.Second, Burst: 2},
+		KeyLeased: 1, KeyRate: admin.Rate{Starts: 6, Per: 30 * time.Second, Burst: 1},
 		Order: admin.OrderBlock}); err != nil || l != want {
 		t.Errorf("the limits are %+v, want %+v: %v", l, want, err)
 	}

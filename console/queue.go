@@ -42,18 +42,19 @@ func (v *visit) showQueue(again refusal) error {
 		Notes    []finding
 		Series   series
 		Whole    bool
-	}{queueRow: queueRow{Queue: queue}, refusal: again, Counted: o.Counted, Old: o.Old()}
+		Unknown  bool // it may be misspelled
+	}{queueRow: queueRow{Queue: queue}, refusal: again, Counted: o.Counted, Old: o.Old(), Unknown: again.Refused == ""}
 	one := overview{}
 	for _, q := range o.Queues {
 		if q.Queue == queue {
-			page.queueRow = q
+			page.queueRow, page.Unknown = q, false
 			one.Queues = []queueRow{q}
 		}
 	}
 	page.Notes = one.findings(v)
 	for _, w := range o.Workers {
 		if w.Queue == queue {
-			page.Workers = append(page.Workers, w)
+			page.Workers, page.Unknown = append(page.Workers, w), false
 		}
 	}
 	part := v.form("part")
@@ -135,6 +136,8 @@ func (v *visit) limitQueue() error {
 		}
 		if field.to.Starts == 0 {
 			*field.to = admin.Rate{}
+		} else {
+			field.to.Burst = max(field.to.Burst, 1)
 		}
 	}
 	l.PerKey, l.Order = v.form("per_key") != "", admin.KeyOrder(v.form("order"))

@@ -40,7 +40,8 @@ func TestTasksAreFoundByTextsOfErrorsAndPayloads(t *testing.T) {
 		return s.get(200, "/db/shop/tasks", append([]string{"queue", "mail", "state", "POISON"}, more...)...)
 	}
 	page := list("error", "timed out")
-	s.shows(page, timeout.ID.String(), "Searched 2 tasks", "There are no more", `value="timed out"`)
+	s.shows(page, timeout.ID.String(), "Searched 2 tasks", "There are no more", `value="timed out"`,
+		"To act on all tasks of a filter, leave its texts empty")
 	// An event would change all tasks of the other fields.
 	s.hides(page, refused.ID.String(), "reenqueue…")
 	s.shows(s.get(422, "/db/shop/bulk", "queue", "mail", "state", "POISON", "error", "timed", "event", "purge"), "text")

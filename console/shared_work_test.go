@@ -116,6 +116,7 @@ func TestLargeWorkflowIsShownAsCut(t *testing.T) {
 func TestFormsOverwriteNoOthersChanges(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, ann)
+	s.enqueue("mail", dbq.NewTask{})
 	versions := regexp.MustCompile(`name="version" value="([^"]+)"`)
 	read := func() (limits, settings string) {
 		found := versions.FindAllStringSubmatch(s.get(200, "/db/shop/queue", "queue", "mail"), -1)

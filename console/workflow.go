@@ -8,7 +8,6 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
-	"github.com/dbq-go/dbq/internal/visible"
 	"github.com/dbq-go/dbq/workflow"
 	"github.com/google/uuid"
 )
@@ -29,7 +28,7 @@ func (v *visit) workflow() (workflow.Info, error) {
 	if err != nil {
 		return workflow.Info{}, err
 	}
-	w, err := visible.ReadWorkflow(v.ctx(), v.db.client, id, stepsShown)
+	w, err := workflow.Get(v.ctx(), v.db.client, id, stepsShown)
 	if err != nil {
 		return w, err
 	}
@@ -43,7 +42,7 @@ const workflowFor = 10 * time.Second
 // it. It is read again if it has the task in another state than the task's page.
 func (v *visit) stepsAround(t dbq.Task, id uuid.UUID) (workflow.Info, error) {
 	read := func(ctx context.Context) (workflow.Info, error) {
-		w, err := visible.ReadWorkflow(ctx, v.db.client, id, stepsShown)
+		w, err := workflow.Get(ctx, v.db.client, id, stepsShown)
 		for i := range w.Steps {
 			w.Steps[i].Result = nil // a drawing has none, and many would take much memory
 		}

@@ -4,8 +4,26 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
+	"fmt"
 	"time"
 )
+
+// ErrWriterBusy is returned on an engine with one writer if another transaction had it for longer than Pool.Patience,
+// or until the call's deadline. Nothing was changed.
+var ErrWriterBusy = errors.New(
+	"another transaction has the only writer; if this goroutine began it by Client.DB, " +
+		"use EnqueueTx or CompleteTx in it, or end it first",
+)
+
+// WriterBusy returns the error of a wait for the writer that ended with its context: ErrWriterBusy, too, if the deadline
+// has passed.
+func WriterBusy(ended error) error {
+	if errors.Is(ended, context.DeadlineExceeded) {
+		return fmt.Errorf("%w: %w", ErrWriterBusy, ended)
+	}
+	return ended
+}
 
 // Pool holds the connection pools of a client.
 type Pool struct {
@@ -19,7 +37,7 @@ type Pool struct {
 	// most DSNs.
 	Caution string
 	// Patience limits how long the client's statements wait for the connection of a pool that has only one; then they
-	// fail. Zero means that they wait until their contexts end.
+	// fail with ErrWriterBusy. Zero means that they wait until their contexts end.
 	Patience time.Duration
 	// Begin begins a transaction of Write, if its sessions need less than Statements.Begin.
 	Begin []string

@@ -1,9 +1,11 @@
 package schedule
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -48,6 +50,9 @@ func parseFields(expression string, zone *time.Location) (cron, error) {
 	if strings.HasPrefix(expression, "@every") {
 		return cron{}, fmt.Errorf("%q: use Every for an interval", expression)
 	}
+	if foreign.MatchString(expression) {
+		return cron{}, fmt.Errorf("%q: L, W and # are not supported; use days, such as 28 or mon", expression)
+	}
 	parsed, err := cronParser.Parse(sundayIsZero(expression))
 	if err != nil {
 		return cron{}, fmt.Errorf("%q: %w", expression, err)
@@ -68,8 +73,9 @@ func parseFields(expression string, zone *time.Location) (cron, error) {
 }
 
 var (
-	untilSunday = regexp.MustCompile(`^([0-6])-7$`)
-	sunday      = regexp.MustCompile(`^7$`)
+	untilSunday = regexp.MustCompile(`^([0-7])-7(?:/([1-7]))?$`)
+	// foreign is the last day or weekday of a month, the nearest working day, or the nth weekday, in other crons.
+	foreign = regexp.MustCompile(`(?i)#|\bL(?:\b|W)|(?:\d|sun|mon|tue|wed|thu|fri|sat)L\b|\dW\b`)
 )
 
 // sundayIsZero replaces Sunday as 7, which crontab(5) allows, by 0, because the library knows only 0.
@@ -78,9 +84,20 @@ func sundayIsZero(expression string) string {
 	if len(fields) != 5 {
 		return expression
 	}
-	days := strings.Split(fields[4], ",")
-	for i, d := range days {
-		days[i] = sunday.ReplaceAllString(untilSunday.ReplaceAllString(d, "$1-6,0"), "0")
+	var days []string
+	for d := range strings.SplitSeq(fields[4], ",") {
+		if d == "7" {
+			d = "7-7"
+		}
+		match := untilSunday.FindStringSubmatch(d)
+		if match == nil {
+			days = append(days, d)
+			continue
+		}
+		step, _ := strconv.Atoi(cmp.Or(match[2], "1"))
+		for n := int(match[1][0] - '0'); n <= 7; n += step {
+			days = append(days, strconv.Itoa(n%7))
+		}
 	}
 	fields[4] = strings.Join(days, ",")
 	return strings.Join(fields, " ")
@@ -110,7 +127,7 @@ func (c cron) search(t time.Time) (at time.Time, steps int) {
 }
 
 // matches reports whether the expression names a date. If it restricts both the day of the month and the day of the
-// week, a date need match only one of them, as in every cron.
+// week, a date need match only one of them, as POSIX says. */2 is a restriction, too, unlike in Vixie cron.
 func (c cron) matches(d day) bool {
 	if c.month&(1<<d.month) == 0 {
 		return false

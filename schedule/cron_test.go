@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 	_ "time/tzdata"
@@ -52,6 +53,12 @@ func TestCronTimes(t *testing.T) {
 		{"Sunday is 7", "0 9 * * 7", "UTC", "2026-11-23T00:00:00Z", []string{"2026-11-29T09:00:00Z"}},
 		{"Friday to Sunday", "0 9 * * 5-7", "UTC", "2026-11-23T00:00:00Z",
 			[]string{"2026-11-27T09:00:00Z", "2026-11-28T09:00:00Z", "2026-11-29T09:00:00Z", "2026-12-04T09:00:00Z"}},
+		{"every second day to Sunday", "0 9 * * 1-7/2", "UTC", "2026-11-23T12:00:00Z",
+			[]string{"2026-11-25T09:00:00Z", "2026-11-27T09:00:00Z", "2026-11-29T09:00:00Z", "2026-11-30T09:00:00Z"}},
+		{"every second day or Monday", "0 9 */2 * 1", "UTC", "2026-11-26T12:00:00Z",
+			[]string{"2026-11-27T09:00:00Z", "2026-11-29T09:00:00Z", "2026-11-30T09:00:00Z", "2026-12-01T09:00:00Z"}},
+		{"a month and a day whose names have an L or a W", "0 9 * jul wed", "UTC", "2026-07-02T00:00:00Z",
+			[]string{"2026-07-08T09:00:00Z"}},
 		{"names", "0 9 * jan mon", "UTC", "2026-11-23T00:00:00Z", []string{"2027-01-04T09:00:00Z"}},
 		{"@daily", "@daily", "UTC", "2026-11-23T00:00:00Z", []string{"2026-11-24T00:00:00Z"}},
 	} {
@@ -88,6 +95,18 @@ func TestCronRefuses(t *testing.T) {
 	} {
 		if c, err := parseCron(expression, time.UTC); err == nil {
 			t.Errorf("%q is accepted, next at %s", expression, c.next(time.Now()))
+		}
+	}
+}
+
+func TestExtensionsOfOtherCronsAreNamed(t *testing.T) {
+	t.Parallel()
+	for _, expression := range []string{
+		"0 0 L * *", "0 0 L-3 * *", "0 0 LW * *", "0 0 15W * *", "0 0 1,l * *", "0 0 * * 5L", "0 0 * * friL",
+		"0 0 * * 5#2", "0 0 * * fri#2",
+	} {
+		if _, err := parseCron(expression, time.UTC); err == nil || !strings.Contains(err.Error(), "L, W and #") {
+			t.Errorf("%q: got %v, want an error that names them", expression, err)
 		}
 	}
 }

@@ -45,13 +45,13 @@ func (s *Schedules) put(ctx context.Context, op string, d Schedule, owner string
 			if err != nil {
 				return v, err
 			}
-			next, isNew := c.next(now), v.Start.Equal(now)
-			if isNew && next.IsZero() && owner == "" {
-				return v, invalid("At", fmt.Errorf("%w: the time %s has passed", ErrDefinition, d.At.Format(time.RFC3339)))
+			if v.Start.Equal(now) {
+				if v.Next = c.next(now); v.Next.IsZero() && owner == "" {
+					return v, invalid("At", fmt.Errorf("%w: the time %s has passed", ErrDefinition, d.At.Format(time.RFC3339)))
+				}
 			}
-			// If the stored next time is later than the first one from now, it was set while the clock was ahead.
-			if isNew || v.Next.After(next) && !next.IsZero() {
-				v.Next = next
+			if _, err := v.correct(now); err != nil {
+				return v, err
 			}
 			return v, v.fits()
 		})

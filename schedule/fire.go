@@ -113,6 +113,13 @@ func (s *Schedules) fireDue(ctx context.Context) (pause time.Duration, err error
 			return 0, err
 		}
 		n := len(records)
+		if n > 0 && s.setBack(records[0].Now) {
+			if err := s.correct(ctx); err != nil {
+				s.newest.Store(0) // again
+				return 0, err
+			}
+			continue
+		}
 		more := n == limit && records[n-1].Expired() // there may be more that are due
 		if more && limit == firstRead {
 			limit = oneRound

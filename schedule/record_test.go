@@ -1,9 +1,12 @@
 package schedule
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -78,25 +81,52 @@ func TestBrokenSchedulesStopNoOther(t *testing.T) {
 	}
 }
 
-// TestPutRepairsATimeFarAhead: a schedule whose next time is far ahead, since the database's clock once was, comes
-// back when it is put or reconciled again.
-func TestPutRepairsATimeFarAhead(t *testing.T) {
+// TestTimesFarAheadAreCorrected: a schedule whose next time is far ahead, since the database's clock once was, comes
+// back when it is put again, and by Run, which logs it. A time that the clock has already shown does not come again.
+func TestTimesFarAheadAreCorrected(t *testing.T) {
 	t.Parallel()
-	db := dbqtest.New(t)
-	s := New(db.Client)
-	d := Schedule{Name: "s", Cron: "@hourly", Queue: "q"}
-	v := valueOf(d)
-	v.Start = time.Now()
-	v.Next = time.Now().AddDate(50, 0, 0) // what fire left while the clock was in 2076
-	text, ttl, _ := v.encode(time.Now())
-	if err := s.store.PutKV(t.Context(), namespace, "s", text, ttl); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Put(t.Context(), d); err != nil {
-		t.Fatal(err)
-	}
-	if i, _ := s.Get(t.Context(), "s"); time.Until(i.Next) > time.Hour {
-		t.Errorf("an hourly schedule fires next at %s", i.Next)
+	now := time.Now()
+	cron, every := Schedule{Name: "s", Cron: "@hourly", Queue: "q"}, Schedule{Name: "s", Every: time.Hour, Queue: "q"}
+	once := Schedule{Name: "s", At: now.AddDate(9, 0, 0).UTC(), Queue: "q"}
+	second := now.UTC().Truncate(time.Hour).Add(2 * time.Hour)
+	for name, c := range map[string]struct {
+		d           Schedule
+		start, next time.Time
+		want        time.Time // or up to an hour before
+	}{
+		"cron":                    {cron, now, now.AddDate(50, 0, 0), second.Add(-time.Hour)}, // fired when it was 2076
+		"interval":                {every, now, now.AddDate(50, 0, 0), now.Add(time.Hour)},
+		"interval that was put":   {every, now.AddDate(50, 0, 0), now.AddDate(50, 0, 1), now.Add(time.Hour + time.Minute)},
+		"after the one that came": {cron, now, second, second},
+		"once":                    {once, now, once.At, once.At},
+	} {
+		for by, correct := range map[string]func(s *Schedules) error{
+			"Put": func(s *Schedules) error { return s.Put(t.Context(), c.d) },
+			"Run": func(s *Schedules) error { return s.FireDue(t.Context()) },
+		} {
+			t.Run(name+" by "+by, func(t *testing.T) {
+				t.Parallel()
+				var log bytes.Buffer
+				db := dbqtest.New(t, dbq.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+				s := New(db.Client)
+				v := valueOf(c.d)
+				v.Start, v.Next = c.start.UTC(), c.next.UTC()
+				text, ttl, _ := v.encode(now)
+				if err := s.store.PutKV(t.Context(), namespace, "s", text, ttl); err != nil {
+					t.Fatal(err)
+				}
+				if err := correct(s); err != nil {
+					t.Fatal(err)
+				}
+				i, err := s.Get(t.Context(), "s")
+				if early := c.want.Sub(i.Next); err != nil || early < -time.Minute || early > time.Hour {
+					t.Errorf("fires next at %s, %v, want about %s", i.Next, err, c.want)
+				}
+				if want := by == "Run" && c.want.Before(c.next); strings.Contains(log.String(), "corrected") != want {
+					t.Errorf("logged %q, want that it was corrected: %v", log.String(), want)
+				}
+			})
+		}
 	}
 }
 

@@ -13,6 +13,7 @@
 package schedule
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -108,6 +109,7 @@ type Schedules struct {
 	core   *core.Core
 	store  *store.Store
 	wake   chan struct{} // Put wakes this process's own Run
+	newest atomic.Int64  // the last time of the database's clock that fireDue has read, in microseconds
 }
 
 // New returns the Schedules of a client. It sends nothing to the database.

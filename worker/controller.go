@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"os"
@@ -22,6 +23,7 @@ const (
 // controller reports the worker to the registry, executes operators' commands and applies their settings.
 type controller struct {
 	*env
+	member    string // its name in elections
 	shared    *control.Control
 	leases    *leases
 	keeper    *leaseKeeper
@@ -59,7 +61,7 @@ func (c *controller) run(ctx context.Context) {
 func (c *controller) leave() {
 	ctx, cancel := context.WithTimeout(c.shutdown.final, registryTimeout)
 	defer cancel()
-	if err := c.shared.Deregister(ctx, c.cfg.ID); err != nil {
+	if err := cmp.Or(c.shared.Deregister(ctx, c.cfg.ID), c.shared.Resign(ctx, c.member)); err != nil {
 		c.log.write(lineLeave, "error", errorText(err))
 	}
 }

@@ -74,7 +74,11 @@ func (h *health) report(op operation, err error) {
 func (h *health) noAnswer(op operation, err error) {
 	if len(h.unanswered) == 0 {
 		h.since, h.failures = time.Now(), 0
-		h.log.each(lineAway, "operation", string(op), "error", errorText(err))
+		gone := lineAway
+		if errors.Is(err, dbq.ErrWriterBusy) {
+			gone = lineBusy
+		}
+		h.log.each(gone, "operation", string(op), "error", errorText(err))
 	}
 	h.unanswered[op] = true
 	h.failures++

@@ -18,10 +18,11 @@ import (
 func TestHealthIsLoggedWhenItChanges(t *testing.T) {
 	t.Parallel()
 	away := fmt.Errorf("dial: %w", dbq.ErrUnavailable)
+	writing := errors.Join(dbq.ErrWriterBusy, dbq.ErrUnavailable)
 	denied := &dbq.Error{Op: "clean", Class: dialect.Denied, Err: dbq.ErrDenied}
 	missing := &dbq.Error{Op: "clean", Class: dialect.Missing, Err: dbq.ErrNotMigrated}
 	found := errors.New("no error: it found tasks")
-	const gone, back = "does not answer", "answers again"
+	const gone, busy, back = "does not answer", "only writer", "answers again"
 	const refuses, accepts = "refuses an operation", "accepts an operation again"
 	for name, c := range map[string]struct {
 		ends []any // an operation and how it ended, in turn
@@ -35,6 +36,7 @@ func TestHealthIsLoggedWhenItChanges(t *testing.T) {
 		"tasks":       {[]any{opSettle, away, opCheckOut, nil, opCheckOut, found}, []string{gone, back}},
 		"unknown":     {[]any{opSettle, dbq.ErrMayHaveHappened, opSettle, nil}, []string{gone, back}},
 		"too slow":    {[]any{opRenew, context.DeadlineExceeded, opDue, nil, opRenew, nil}, []string{gone, back}},
+		"writer busy": {[]any{opRenew, writing, opSettle, writing, opRenew, nil, opSettle, nil}, []string{busy, back}},
 		"broken off":  {[]any{opRenew, context.Canceled, opCheckOut, dbq.ErrClosed}, nil},
 		"denied": {[]any{opClean, denied, opCheckOut, nil, opClean, denied, opClean, nil},
 			[]string{refuses, accepts}},

@@ -50,6 +50,7 @@ var (
 // The database, and work other than tasks.
 var (
 	lineAway     = &line{slog.LevelWarn, "worker: the database does not answer; trying again"}
+	lineBusy     = &line{slog.LevelWarn, "worker: another transaction has the database's only writer; trying again"}
 	lineBack     = &line{slog.LevelInfo, "worker: the database answers again"}
 	lineRefuses  = &line{slog.LevelError, "worker: the database refuses an operation; trying again"}
 	lineAccepts  = &line{slog.LevelInfo, "worker: the database accepts an operation again"}

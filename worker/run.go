@@ -131,8 +131,8 @@ func (r *run) join(member string) {
 	r.fetcher = &fetcher{env: e, buffer: r.buffer, leases: r.leases, keeper: r.keeper, settler: r.settler,
 		results: r.results, pause: r.pause, advance: r.advancer}
 	shared := self.Core.Control
-	r.control = &controller{env: e, shared: shared, leases: r.leases, keeper: r.keeper, executors: r.executors,
-		results: r.results, pause: r.pause}
+	r.control = &controller{env: e, member: member, shared: shared, leases: r.leases, keeper: r.keeper,
+		executors: r.executors, results: r.results, pause: r.pause}
 	r.cleaner = &cleaner{env: e, member: self}
 	r.stats = newStatistics(e, self, shared)
 }

@@ -14,7 +14,9 @@ import (
 )
 
 // statisticsOf returns the statistics of a run that has not begun.
-func statisticsOf(t *testing.T, file string) *statistics {
+func statisticsOf(t *testing.T, file string) *statistics { return newRunAt(t, file).stats }
+
+func newRunAt(t *testing.T, file string) *run {
 	t.Helper()
 	c, err := dbq.Open(t.Context(), "sqlite:"+file, dbq.WithMigrate())
 	if err != nil {
@@ -26,7 +28,19 @@ func statisticsOf(t *testing.T, file string) *statistics {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return r.stats
+	return r
+}
+
+// A run that ends gives up what it leads, so its successor need not wait for the end of its term.
+func TestRunThatEndsResigns(t *testing.T) {
+	t.Parallel()
+	r := newRunAt(t, filepath.Join(t.TempDir(), "q.db"))
+	for _, member := range []string{r.cleaner.member.Name, "successor"} {
+		if leads, err := r.control.shared.TryLead(t.Context(), "clean q", member, time.Hour); err != nil || !leads {
+			t.Errorf("%s leads: %v, %v", member, leads, err)
+		}
+		r.control.leave()
+	}
 }
 
 // sum adds up the statistics of the last half hour and the next.

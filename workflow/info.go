@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
@@ -65,8 +66,8 @@ func Get(ctx context.Context, c *dbq.Client, id uuid.UUID, limit int) (Info, err
 	if err := limits.Count(limit, MaxSteps); err != nil {
 		return refuse(err)
 	}
-	for after := uuid.Nil; len(info.Steps) < limit; {
-		n := min(pageSize, limit-len(info.Steps))
+	for after := uuid.Nil; len(info.Steps) <= limit; { // one more, to know whether there are more
+		n := min(pageSize, limit+1-len(info.Steps))
 		p, err := parts.Store.ReadWorkflow(ctx, id, after, n, pageNeeds)
 		if err != nil {
 			return refuse(err)
@@ -78,13 +79,18 @@ func Get(ctx context.Context, c *dbq.Client, id uuid.UUID, limit int) (Info, err
 			info.Needs = append(info.Needs, Need{r.Parent, r.Child, onFailureOf(r.OnFailure), r.Met != 0})
 		}
 		// The limit of needs is that of each statement of a page: a page can have more of them than that.
-		info.Cut = info.Cut || len(p.Needs) >= pageNeeds || len(p.Tasks) == n && len(info.Steps) == limit
+		info.Cut = info.Cut || len(p.Needs) >= pageNeeds
 		if len(p.Tasks) < n {
 			break
 		}
 	}
 	if len(info.Steps) == 0 {
 		return refuse(fmt.Errorf("%w: no workflow has this id", dbq.ErrNotFound))
+	}
+	if len(info.Steps) > limit {
+		last := info.Steps[limit].Task // other steps need it only if they come later
+		info.Steps, info.Cut = info.Steps[:limit], true
+		info.Needs = slices.DeleteFunc(info.Needs, func(n Need) bool { return n.Child == last })
 	}
 	return info, nil
 }

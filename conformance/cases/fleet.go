@@ -30,7 +30,7 @@ func fleetCases() []Case {
 			Law: "Invalid settings are refused and change nothing."},
 		Case{Name: "OneLeads", Once: true, run: fleetOneLeads,
 			Law: "Of many candidates exactly one leads, as long as it keeps renewing, and another one soon after its term " +
-				"ends. A term that is longer than any member could have set is not believed."},
+				"ends, or at once if it resigns. A term that is longer than any member could have set is not believed."},
 		Case{Name: "WorkersAreListed", Once: true, run: fleetWorkers,
 			Law: "A worker is listed with what it last reported, is alive until its time is over, and disappears " +
 				"when it deregisters."},
@@ -230,6 +230,17 @@ func fleetOneLeads(t *test) {
 	})
 	if leads, err := access.Of(c).Control.TryLead(t.ctx, "cleaning", leader, ttl); err != nil || leads {
 		t.Errorf("the first leader got %v, %v after its successor", leads, err)
+	}
+	t.must(access.Of(c).Control.Resign(t.ctx, leader)) // its successor keeps what it was the leader of
+	if leads, err := access.Of(c).Control.TryLead(t.ctx, "cleaning", leader, ttl); err != nil || leads {
+		t.Errorf("the first leader got %v, %v, although it resigned after its term", leads, err)
+	}
+	if leads, err := access.Of(c).Control.TryLead(t.ctx, "long duty", leader, time.Hour); err != nil || !leads {
+		t.Errorf("the leader got %v, %v", leads, err)
+	}
+	t.must(access.Of(c).Control.Resign(t.ctx, leader))
+	if leads, err := access.Of(c).Control.TryLead(t.ctx, "long duty", "another member", time.Hour); err != nil || !leads {
+		t.Errorf("another member got %v, %v after the leader resigned", leads, err)
 	}
 }
 

@@ -35,7 +35,7 @@ func keepingCases() []Case {
 			Law: "The tasks in the archive and the entries of the audit, which stay until they are removed by hand, are " +
 				"counted, up to a limit."},
 		Case{Name: "ArchiveKeepsEachTaskOfAnID", Once: true, run: keepingArchiveOfID,
-			Law: "If an id is used again after its task was archived, the archive keeps both tasks."},
+			Law: "If an id is used again after its task was archived, the archive keeps both tasks, and pages list each once."},
 		Case{Name: "CleanManyBatches", Once: true, run: keepingManyBatches,
 			Law: "Cleaning takes as many batches as it needs, and several clients may clean at once."},
 		Case{Name: "CleanBesideWorkers", Slow: true, Once: true, Alone: true, run: keepingBesideWorkers,

@@ -37,6 +37,20 @@ func keepingArchiveOfID(t *test) {
 	if len(archived) != 6 || !slices.Equal(got, want) {
 		t.Errorf("the archive has %d tasks, and %q of the id; want 6 and %q", len(archived), got, want)
 	}
+	for size := 1; size < len(archived); size++ {
+		var paged []dbq.Task
+		for f := (admin.Filter{Queue: "q", Limit: size}); ; {
+			page, err := admin.New(c).ArchivedPage(t.ctx, f)
+			t.must(err)
+			if paged = append(paged, page.Tasks...); !page.More {
+				break
+			}
+			f.After = page.Next
+		}
+		if !slices.EqualFunc(paged, archived, func(a, b dbq.Task) bool { return a.ID == b.ID && a.Fence == b.Fence }) {
+			t.Errorf("pages of %d have %d tasks, want the same as the list: %d", size, len(paged), len(archived))
+		}
+	}
 	t.wantAttempts(c, id, "1 completed, 1 completed, 1 completed")
 }
 

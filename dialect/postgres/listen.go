@@ -33,6 +33,9 @@ func (Dialect) Listen(ctx context.Context, db *sql.DB, channel string, ready fun
 		defer cancel()
 		_ = conn.Close(ctx) // the server notices a lost connection
 	}()
+	if _, err := conn.Exec(ctx, "SET idle_session_timeout = 0"); err != nil { // it is idle until something happens
+		return err
+	}
 	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err != nil {
 		return err
 	}

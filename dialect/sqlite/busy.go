@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dbq-go/dbq/dialect"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 )
@@ -34,7 +35,7 @@ func (c *conn) waiting(ctx context.Context, f func() error) error {
 		select {
 		case <-ctx.Done():
 			timer.Stop()
-			return ctx.Err()
+			return dialect.WriterBusy(ctx.Err())
 		case <-timer.C:
 		}
 		waited += pause

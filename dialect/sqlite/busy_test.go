@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/dbq-go/dbq/dialect"
 )
 
 // locked opens a file twice, and gives a connection that writes to it while another one, of another process as far as
@@ -86,7 +88,9 @@ func TestWriteStopsWaitingAfterBusyTimeout(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			defer cancel()
 			start := time.Now()
-			if err := write(ctx, db); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) > 20*time.Second {
+			err := write(ctx, db)
+			if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, dialect.ErrWriterBusy) ||
+				time.Since(start) > 20*time.Second {
 				t.Errorf("when its context ended, after %v: %v", time.Since(start), err)
 			}
 		})

@@ -104,7 +104,7 @@ func (g *groupCommit) join(ctx context.Context, c *change) (leads bool, err erro
 			g.waiting = slices.DeleteFunc(g.waiting, func(w *change) bool { return w == c })
 			if err != nil {
 				g.wakeNext() // in case this caller had been woken to lead
-				return false, err
+				return false, dialect.WriterBusy(err)
 			}
 			g.led = true
 			return true, nil

@@ -37,7 +37,7 @@ func (c *Control) sendCommand(ctx context.Context, id, command string) error {
 	switch {
 	case err != nil:
 		return err
-	case !exists || r.Expired():
+	case !exists || dead(r):
 		return fmt.Errorf("%w: no worker %q is alive", errs.ErrNotFound, id)
 	}
 	var w Worker

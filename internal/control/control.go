@@ -45,6 +45,7 @@ type Control struct {
 	store *store.Store
 
 	versions sync.Map     // of the records of this client's workers, by worker id
+	led      sync.Map     // the pairs of member and role that have led through this client
 	purged   atomic.Int64 // when dead workers were last removed, in nanoseconds
 }
 

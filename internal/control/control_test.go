@@ -275,3 +275,23 @@ func TestWorkersDeadForADayAreRemoved(t *testing.T) {
 }
 
 func second[T any](_ T, err error) error { return err }
+
+// A worker that has not reported since the database's clock was set back is dead, and not alive until the time that the
+// clock showed.
+func TestWorkerThatReportedAheadIsDead(t *testing.T) {
+	f := open(t)
+	_, err := f.Report(t.Context(), control.Worker{ID: "w", State: control.WorkerRunning}, time.Minute)
+	f.must(err)
+	for ahead, dead := range map[time.Duration]bool{0: false, 30 * time.Second: false, time.Hour: true} {
+		_, err := f.client.DB().ExecContext(t.Context(), fmt.Sprintf("UPDATE dbq_kv SET updated = %d, expires = %d",
+			time.Now().Add(ahead).UnixMicro(), time.Now().Add(ahead+time.Minute).UnixMicro()))
+		f.must(err)
+		workers, err := f.Workers(t.Context())
+		if err != nil || len(workers) != 1 || workers[0].Dead != dead {
+			t.Errorf("%v ahead: %+v, %v, want dead: %v", ahead, workers, err, dead)
+		}
+		if err := f.SendCommand(t.Context(), "w", control.CommandPause); errors.Is(err, dbq.ErrNotFound) != dead {
+			t.Errorf("%v ahead: a command got %v", ahead, err)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dbq-go/dbq/internal/errs"
 	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/store"
 )
 
 // TryLead acquires or renews leadership of a role for member, and reports whether it leads. A role has one leader at
@@ -34,5 +35,26 @@ func (c *Control) tryLead(ctx context.Context, role, member string, ttl time.Dur
 	if err != nil || led && r.Value != member {
 		return false, err
 	}
-	return c.store.SwapKV(ctx, r, exists, namespaceLeader, role, member, ttl)
+	leads, err := c.store.SwapKV(ctx, r, exists, namespaceLeader, role, member, ttl)
+	if leads {
+		c.led.Store([2]string{member, role}, nil)
+	}
+	return leads, err
+}
+
+// Resign ends the terms of a member that has led through this Control, so that successors need not wait for their ends.
+func (c *Control) Resign(ctx context.Context, member string) (err error) {
+	c.led.Range(func(key, _ any) bool {
+		role := key.([2]string)[1]
+		if key.([2]string)[0] != member {
+			return true
+		}
+		var r store.Record
+		if r, _, err = c.store.GetKV(ctx, namespaceLeader, role); err == nil && r.Value == member && !r.Expired() {
+			err = c.store.DeleteKV(ctx, namespaceLeader, role)
+		}
+		c.led.Delete(key)
+		return err == nil
+	})
+	return c.wrap("resign", "", err)
 }

@@ -113,6 +113,12 @@ func (c *Control) purgeDead(ctx context.Context) error {
 	return c.store.DeleteExpiredKV(ctx, namespaceCommand, 0)
 }
 
+// dead reports whether a worker has missed the time by which it was to report again, or has not reported since the
+// database's clock was set back by more than that.
+func dead(r store.Record) bool {
+	return r.Expired() || r.Expires != nil && r.Updated-r.Now > *r.Expires-r.Updated
+}
+
 // Deregister removes a worker from the registry. It is not an error if the worker is not registered.
 func (c *Control) Deregister(ctx context.Context, id string) error {
 	c.versions.Delete(id)
@@ -135,7 +141,7 @@ func (c *Control) Workers(ctx context.Context) ([]Worker, error) {
 		if err := json.Unmarshal([]byte(r.Value), &w); err != nil {
 			w = Worker{ID: r.Name, State: WorkerUnreadable}
 		}
-		w.Seen, w.Dead = time.UnixMicro(r.Updated).UTC(), r.Expired()
+		w.Seen, w.Dead = time.UnixMicro(r.Updated).UTC(), dead(r)
 		out = append(out, w)
 	}
 	return out, nil

@@ -27,7 +27,7 @@ var (
 var (
 	ErrClosed          = errors.New("the client is closed")
 	ErrUnavailable     = errors.New("the database cannot be reached")
-	ErrWriterBusy      = sqlrun.ErrWriterBusy
+	ErrWriterBusy      = dialect.ErrWriterBusy
 	ErrConflict        = errors.New("too many conflicts with other transactions")
 	ErrMayHaveHappened = errors.New("the change may have happened")
 	ErrDenied          = errors.New("the database refused access")

@@ -72,6 +72,7 @@ func (s *Server) Run(ctx context.Context) {
 	final, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
 	defer cancel()
 	s.report("statistics", stats.Leave(final, nil))
+	s.report("resign", s.Core.Control.Resign(final, s.Name))
 }
 
 // cleanAll cleans each queue with a retention that this server leads in, and the keys of all queues. One queue that

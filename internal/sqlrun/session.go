@@ -268,7 +268,7 @@ func (s *Session) Class(err error) dialect.Class {
 	if err == nil {
 		return dialect.Unknown
 	}
-	if errors.Is(err, ErrWriterBusy) {
+	if errors.Is(err, dialect.ErrWriterBusy) {
 		return dialect.Unavailable
 	}
 	class := s.Dialect.Classify(err)

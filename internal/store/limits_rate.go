@@ -45,7 +45,7 @@ func (r Rate) allowed(now, full int64) (n int, wait time.Duration) {
 	if r == (Rate{}) {
 		return math.MaxInt, 0
 	}
-	room := r.latest(now) - max(full, now)
+	room := r.latest(now) - r.believed(now, full)
 	if room >= r.interval() {
 		return int(room / r.interval()), 0
 	}
@@ -57,7 +57,19 @@ func (r Rate) after(now, full int64, n int) int64 {
 	if r == (Rate{}) || n == 0 {
 		return full
 	}
-	return max(full, now) + int64(n)*r.interval()
+	return r.believed(now, full) + int64(n)*r.interval()
+}
+
+// clockSkew is how far the clocks of a cluster's nodes may differ.
+const clockSkew = time.Minute
+
+// believed returns full, or now if that is later, or if full is later than it can be: it was stored while the
+// database's clock was ahead, and would stop the queue until that time.
+func (r Rate) believed(now, full int64) int64 {
+	if full < now || full > r.latest(now)+int64(clockSkew) {
+		return now
+	}
+	return full
 }
 
 // latest is the latest that full can be at now. After a change of the rate, a later one would keep tasks waiting as

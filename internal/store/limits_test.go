@@ -67,6 +67,10 @@ func TestRateAllowsItsBurstAtOnce(t *testing.T) {
 	if n, _ := r.allowed(now, 0); n != 5 {
 		t.Errorf("%d starts are allowed at first, want the burst of 5", n)
 	}
+	ahead := r.after(now+int64(24*time.Hour), 0, 5) // of a clock that has been set back since
+	if n, _ := r.allowed(now, ahead); n != 5 || r.after(now, ahead, 5) != r.after(now, 0, 5) {
+		t.Errorf("%d starts are allowed after some of a day ahead, want the burst of 5", n)
+	}
 	if n, wait := r.allowed(now, r.after(now, 0, 5)); n != 0 || wait != 100*time.Millisecond {
 		t.Errorf("after the burst %d are allowed, or after %v; want none, and 100ms", n, wait)
 	}

@@ -14,10 +14,24 @@ func (s *Store) List(ctx context.Context, f Filter) ([]dialect.Row, error) {
 	return s.list(ctx, s.sql.Texts.List, f, nil)
 }
 
-// ListArchive is List for the archive.
+// ListArchive is List for the archive, which can have several tasks of one id. The list goes on after an id, so it does
+// not end between them: it has all tasks of the last one, even if these are more than f.Limit.
 func (s *Store) ListArchive(ctx context.Context, f Filter) ([]dialect.Row, error) {
-	return s.list(ctx, s.sql.Texts.ListArchive, f, nil)
+	rows, err := s.list(ctx, s.sql.Texts.ListArchive, f, nil)
+	if err != nil || len(rows) == 0 || len(rows) < f.Limit {
+		return rows, err
+	}
+	last := rows[len(rows)-1].ID
+	f.After, f.Before, f.Limit = prevID(last), nextID(last), maxOfID
+	same, err := s.list(ctx, s.sql.Texts.ListArchive, f, nil)
+	for len(rows) > 0 && rows[len(rows)-1].ID == last {
+		rows = rows[:len(rows)-1]
+	}
+	return append(rows, same...), err
 }
+
+// maxOfID is how many tasks of one id the archive lists.
+const maxOfID = 1000
 
 // ListIDs reads the ids of up to f.Limit tasks that an event may change, in ascending order.
 func (s *Store) ListIDs(ctx context.Context, f Filter, event state.Transition) ([]uuid.UUID, error) {

@@ -73,7 +73,7 @@ func inParts(ctx context.Context, f Filter, read reading, sizes ...int) (p Page,
 		f = f.from(part.Next)
 		f.Limit -= len(part.Rows)
 		part.Rows = append(p.Rows, part.Rows...)
-		if p = part; !p.Stopped || f.Limit == 0 {
+		if p = part; !p.Stopped || f.Limit <= 0 {
 			break
 		}
 	}
@@ -120,8 +120,11 @@ func (s *Store) whole(ctx context.Context, f Filter) (Page, error) {
 	return cut(Page{Rows: rows}, limit), err
 }
 
-// cut shortens a page to a limit.
+// cut shortens a page to a limit, but not between tasks of one id.
 func cut(p Page, limit int) Page {
+	for limit < len(p.Rows) && p.Rows[limit].ID == p.Rows[limit-1].ID {
+		limit++
+	}
 	if len(p.Rows) > limit {
 		p = Page{Rows: p.Rows[:limit], More: true, Next: p.Rows[limit-1].ID}
 	}
@@ -130,8 +133,8 @@ func cut(p Page, limit int) Page {
 
 // among returns the page of those rows that match. If the rows are as many as were asked for, the list may go on.
 func (f Filter) among(rows []dialect.Row, n int) (p Page) {
-	if len(rows) == n {
-		p = Page{More: true, Stopped: true, Next: rows[n-1].ID}
+	if len(rows) >= n {
+		p = Page{More: true, Stopped: true, Next: rows[len(rows)-1].ID}
 	}
 	for _, r := range rows {
 		if f.matches(&r) {

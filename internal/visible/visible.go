@@ -3,16 +3,13 @@
 package visible
 
 import (
-	"context"
 	"errors"
-	"slices"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/redaction"
 	"github.com/dbq-go/dbq/workflow"
-	"github.com/google/uuid"
 )
 
 // Caller is a caller as it reads a database.
@@ -63,18 +60,7 @@ func (c Caller) Audit(all []admin.AuditEntry) (out []admin.AuditEntry) {
 // ErrPart is returned for a workflow of which a caller of some queues cannot see all steps, because there are too many.
 var ErrPart = errors.New("the workflow has more steps than were read")
 
-// ReadWorkflow reads up to limit steps of a workflow. Cut reports exactly whether there are more.
-func ReadWorkflow(ctx context.Context, c *dbq.Client, id uuid.UUID, limit int) (workflow.Info, error) {
-	w, err := workflow.Get(ctx, c, id, limit+1)
-	if err == nil && len(w.Steps) > limit {
-		last := w.Steps[limit].Task // other steps need it only if they come later
-		w.Steps, w.Cut = w.Steps[:limit], true
-		w.Needs = slices.DeleteFunc(w.Needs, func(n workflow.Need) bool { return n.Child == last })
-	}
-	return w, err
-}
-
-// Workflow returns an error unless the caller may see a workflow that ReadWorkflow has returned for a limit: all of it
+// Workflow returns an error unless the caller may see a workflow that workflow.Get has returned for a limit: all of it
 // or nothing. It returns dbq.ErrNotFound if a step is in a queue that the caller may not read, and ErrPart if one of
 // those that were not read may be.
 func (c Caller) Workflow(w workflow.Info, limit int) error {

@@ -59,6 +59,9 @@ func encode(after time.Duration, w Wakeup) string {
 	return fmt.Sprintf("%d:%d%s", wholeMillis(max(after, 0)).Milliseconds(), w.tasks, mark)
 }
 
+// maxAnnounced limits the tasks of a part of a message, so that sums do not overflow: anybody can notify.
+const maxAnnounced = 1 << 20
+
 // decode reads the parts of a message, as times from now. A part that cannot be read, for example from another
 // version, counts as one uncertain task now.
 func decode(message string) (out []dueTime) {
@@ -70,7 +73,7 @@ func decode(message string) (out []dueTime) {
 		n, err2 := strconv.Atoi(tasks)
 		if err == nil && err2 == nil && ms >= 0 && n > 0 {
 			d.at = time.Duration(min(ms, farthest.Milliseconds())) * time.Millisecond
-			d.tasks, d.Uncertain = n, uncertain
+			d.tasks, d.Uncertain = min(n, maxAnnounced), uncertain
 		}
 		out = append(out, d)
 	}

@@ -216,3 +216,32 @@ func TestExpectedTaskWakesAWaiterWhenDue(t *testing.T) {
 		t.Errorf("woken after %v with %+v", took, wakeup)
 	}
 }
+
+// A query that finds nothing due answers for all tasks that were announced before, whatever their number.
+func TestAnnouncedTasksThatDoNotExistCostFewQueries(t *testing.T) {
+	t.Parallel()
+	for _, tasks := range []string{"50", "2147483647", "9223372036854775807", "5?"} {
+		t.Run(tasks, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				h, ws := join(t, 1)
+				queries := 0
+				for range 3 { // the numbers are added
+					h.receive("q", "0:"+tasks)
+				}
+				time.Sleep(2 * maxBackoff)
+				for range 100 {
+					select {
+					case <-ws[0].Wait(1):
+						queries++
+						ws[0].AfterCheckout(0, false) // without a checkout
+					default:
+					}
+				}
+				if queries == 0 || queries > 2 {
+					t.Errorf("%d queries, want one or two", queries)
+				}
+			})
+		})
+	}
+}

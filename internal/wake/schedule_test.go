@@ -76,4 +76,7 @@ func TestMessagesRoundTrip(t *testing.T) {
 	if got := decode("9000000000000000000:1"); got[0].at != farthest {
 		t.Errorf("a time beyond all is read as %v", got[0].at)
 	}
+	if got := decode("0:9223372036854775807"); got[0].tasks != maxAnnounced {
+		t.Errorf("a number beyond all is read as %d", got[0].tasks)
+	}
 }

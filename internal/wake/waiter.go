@@ -50,7 +50,8 @@ type Waiter struct {
 	capacity int           // how many tasks the owner can lease
 	waiting  bool          // in topic.waiting
 	checkout time.Duration // when the owner's checkout began, until AfterCheckout; zero means none
-	seen     uint64        // topic.serial at the owner's last checkout
+	seen     uint64        // topic.serial at the owner's last checkout, or before its last query that found nothing due
+	at       uint64        // topic.serial when it was last woken
 	woken    bool          // woken, and the owner has not checked out since
 	current  Wakeup        // the last wake-up
 }
@@ -98,6 +99,9 @@ func (w *Waiter) AfterCheckout(n int, full bool) (again bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	u, now := w.current, t.hub.now()
+	if w.checkout == 0 { // the query found none of the missed tasks, either
+		w.seen = max(w.seen, w.at)
+	}
 	w.current = unprompted
 	if u.Shared || n > 0 && t.backoffUntil > now { // it found the tasks of a wake-up that had not come yet
 		t.learn(n > 0, w.checkout > 0, now-w.checkout)
@@ -133,7 +137,7 @@ func (w *Waiter) Close() {
 
 // wake wakes the owner. The caller holds topic.mu.
 func (w *Waiter) wake(u Wakeup) {
-	w.woken, w.current = true, u
+	w.woken, w.current, w.at = true, u, w.topic.serial
 	select {
 	case w.c <- u:
 	default: // a wake-up is already pending

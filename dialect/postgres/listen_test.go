@@ -1,0 +1,29 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+	"time"
+)
+
+// A server that ends idle sessions does not end one that listens, and is idle until something happens.
+func TestIdleListenerListens(t *testing.T) {
+	t.Parallel()
+	dsn := os.Getenv("DBQ_TEST_POSTGRES18_DSN")
+	if dsn == "" {
+		t.Skip("set DBQ_TEST_POSTGRES18_DSN")
+	}
+	pool, err := Open(t.Context(), dsn+"&idle_session_timeout=1s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	ctx, stop := context.WithTimeout(t.Context(), 2*time.Second)
+	defer stop()
+	err = Dialect{}.Listen(ctx, pool.Write, t.Name(), func() {}, func(string) {})
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("listening ended with %v", err)
+	}
+}
