@@ -69,6 +69,9 @@ func config(dsn string) (cfg *pgx.ConnConfig, conns int, chooses bool, err error
 	if hasPassword {
 		cfg.Password = password
 	}
+	// A session that became read-only stays so: the next connection may lead to a server that takes writes.
+	ends := cfg.OnPgError
+	cfg.OnPgError = func(c *pgconn.PgConn, e *pgconn.PgError) bool { return ends(c, e) && e.Code != readOnly }
 	if cfg.ConnectTimeout == 0 {
 		cfg.ConnectTimeout = connectTimeout
 	}
