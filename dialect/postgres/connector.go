@@ -32,8 +32,20 @@ func newConnector(cfg pgx.ConnConfig, chooses bool) *connector {
 	return &connector{plain: plain, pooled: stdlib.GetConnector(cfg)}
 }
 
-// Driver is pgx's.
-func (c *connector) Driver() driver.Driver { return c.plain.Driver() }
+// Driver returns the connector itself, so that it can be reached from its *sql.DB.
+func (c *connector) Driver() driver.Driver { return c }
+
+// Open is pgx's.
+func (c *connector) Open(dsn string) (driver.Conn, error) { return c.plain.Driver().Open(dsn) }
+
+// connect is Connect for a connection that is not of a *sql.DB.
+func (c *connector) connect(ctx context.Context) (*pgx.Conn, error) {
+	conn, err := c.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return conn.(*stdlib.Conn).Conn(), nil
+}
 
 // Connect connects to the first server that serves.
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
