@@ -22,14 +22,21 @@ type connector struct {
 }
 
 // newConnector returns a connector. If chooses is set, its first connection decides how statements are sent: prepared,
-// which is pgx's default, or by exec behind a pooler that shares sessions. Otherwise the configuration decides.
-func newConnector(cfg pgx.ConnConfig, chooses bool) *connector {
-	plain := stdlib.GetConnector(cfg)
+// which is pgx's default, or by exec behind a pooler that shares sessions. Otherwise the configuration decides. If
+// password is nil, the one of the configuration is used.
+func newConnector(cfg pgx.ConnConfig, chooses bool, password dialect.Password) *connector {
+	before := stdlib.OptionBeforeConnect(func(ctx context.Context, cfg *pgx.ConnConfig) (err error) {
+		if password != nil {
+			cfg.Password, err = password.Next(ctx)
+		}
+		return err
+	})
+	plain := stdlib.GetConnector(cfg, before)
 	if !chooses {
 		return &connector{plain: plain, decided: plain}
 	}
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
-	return &connector{plain: plain, pooled: stdlib.GetConnector(cfg)}
+	return &connector{plain: plain, pooled: stdlib.GetConnector(cfg, before)}
 }
 
 // Driver returns the connector itself, so that it can be reached from its *sql.DB.
