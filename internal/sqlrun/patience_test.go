@@ -18,16 +18,17 @@ func TestTryEndsWhenTheServerIsSilent(t *testing.T) {
 			return WithPatience(ctx, func() time.Duration { return d / 3 })
 		}
 	}
+	plain, short := func(ctx context.Context) context.Context { return ctx }, lease(time.Second)
 	for name, tt := range map[string]struct {
 		of   on
 		want time.Duration
 	}{
-		"a call":              {func(ctx context.Context) context.Context { return ctx }, answerTimeout},
+		"a call":              {plain, answerTimeout},
 		"a worker":            {lease(15 * time.Second), 5 * time.Second},
-		"with a short lease":  {lease(time.Second), leastPatience},
+		"with a short lease":  {short, leastPatience},
 		"with a long lease":   {lease(time.Hour), answerTimeout},
 		"a migration":         {Slow, slowTimeout},
-		"a worker's cleaning": {func(ctx context.Context) context.Context { return Slow(lease(time.Second)(ctx)) }, slowTimeout},
+		"a worker's cleaning": {func(ctx context.Context) context.Context { return Slow(short(ctx)) }, slowTimeout},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
