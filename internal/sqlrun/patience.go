@@ -17,6 +17,9 @@ const (
 	answerTimeout = 10 * time.Second
 	// leastPatience keeps a short lease from making a slow server look like a dead one.
 	leastPatience = 2 * time.Second
+	// suspectAfter is how long a try must have taken to be a sign of dead connections when its caller's deadline ends: a
+	// healthy server often misses a shorter one, and a recheck takes the idle connections away for a moment.
+	suspectAfter = 500 * time.Millisecond
 	// slowTimeout is for Slow: a migration may build an index for a while.
 	slowTimeout = 10 * time.Minute
 )
@@ -47,6 +50,7 @@ func patience(ctx context.Context) time.Duration {
 type try struct {
 	context.Context
 	session *Session
+	begun   time.Time
 	cancel  context.CancelCauseFunc
 	timer   *time.Timer
 	most    time.Duration
@@ -65,7 +69,7 @@ func (t *try) Value(key any) any {
 // try begins a try. Its end must be called. An engine with one writer has no server that could fall silent, and a
 // statement may wait for the writer of another process.
 func (s *Session) try(ctx context.Context) *try {
-	t := &try{session: s, most: slowTimeout}
+	t := &try{session: s, begun: time.Now(), most: slowTimeout}
 	if !s.Server.OneWriter {
 		t.most = patience(ctx)
 	}
@@ -120,7 +124,9 @@ func (t *try) end(err error) error {
 	case err == nil || t.session.Server.OneWriter:
 		return err
 	case errors.Is(ended, context.DeadlineExceeded): // the caller's, who does not wait any longer
-		t.session.recheck()
+		if time.Since(t.begun) > suspectAfter {
+			t.session.recheck()
+		}
 		return err
 	case !Silent(cause):
 		return err
