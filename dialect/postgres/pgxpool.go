@@ -53,8 +53,10 @@ func (o outerPool) Recheck(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, conn := range o.pool.AcquireAllIdle(ctx) {
 		all.Go(func() {
-			defer conn.Release() // the pool closes one that has not answered
-			_ = conn.Ping(ctx)
+			defer conn.Release()
+			if conn.Ping(ctx) != nil { // otherwise pgx waits for the server to close it, and the pool counts it until then
+				_ = conn.Conn().PgConn().Conn().Close()
+			}
 		})
 	}
 	all.Wait()
