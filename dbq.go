@@ -84,11 +84,15 @@ type Client struct {
 // ErrSchemaOld or ErrSchemaNew if this version cannot use the tables. No error contains the DSN's password.
 func Open(ctx context.Context, dsn string, opts ...Option) (*Client, error) {
 	dsn = dialect.FromKeywords(dsn)
-	drv, pool, err := openPool(ctx, dsn)
+	cfg, err := configOf(dsn, opts)
 	if err != nil {
 		return nil, err
 	}
-	c, err := open(ctx, pool, drv.Dialect, dsn, opts)
+	drv, pool, err := openPool(ctx, dsn, cfg.password)
+	if err != nil {
+		return nil, err
+	}
+	c, err := open(ctx, pool, drv.Dialect, dsn, cfg)
 	if err != nil {
 		pool.Close()
 		return nil, err
@@ -104,11 +108,15 @@ func New(ctx context.Context, db *sql.DB, d dialect.Dialect, opts ...Option) (*C
 	if db == nil || d == nil {
 		return nil, &Error{Op: "open", Err: fmt.Errorf("%w: New needs a pool and a dialect", ErrOption)}
 	}
-	return open(ctx, dialect.Pool{Write: db, Read: db}, d, "", opts)
+	cfg, err := configOf("", opts)
+	if err != nil {
+		return nil, err
+	}
+	return open(ctx, dialect.Pool{Write: db, Read: db}, d, "", cfg)
 }
 
-func open(ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn string, opts []Option) (*Client, error) {
-	c, err := bareClient(ctx, pool, d, dsn, opts)
+func open(ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn string, cfg config) (*Client, error) {
+	c, err := bareClient(ctx, pool, d, dsn, cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -33,6 +33,9 @@ type Enqueued struct {
 // find the task, it cannot determine whether the task was never added, or was added, completed and removed. It then
 // returns ErrMayHaveHappened, with the task's id in Error.Task, and does not insert again. The documentation of
 // ErrMayHaveHappened describes when to repeat the call.
+//
+// If the server is silent, Enqueue returns within half a minute even if ctx has no deadline; large payloads add a
+// second for each megabyte. It can wait longer for a pool whose connections are all in use.
 func (q *Queue) Enqueue(ctx context.Context, t NewTask) (uuid.UUID, error) {
 	out, err := q.EnqueueMany(ctx, []NewTask{t})
 	return q.enqueuedOne(out, err)

@@ -14,23 +14,31 @@ import (
 // Many processes can call it at once: one does the work, and the others wait. It returns the errors of Open.
 func Migrate(ctx context.Context, dsn string, opts ...Option) (from, to int, err error) {
 	dsn = dialect.FromKeywords(dsn)
-	drv, pool, err := openPool(ctx, dsn)
+	cfg, err := configOf(dsn, opts)
+	if err != nil {
+		return 0, 0, err
+	}
+	drv, pool, err := openPool(ctx, dsn, cfg.password)
 	if err != nil {
 		return 0, 0, err
 	}
 	defer pool.Close()
-	return migratePool(ctx, pool, drv.Dialect, dsn, opts)
+	return migratePool(ctx, pool, drv.Dialect, dsn, cfg)
 }
 
 // MigrateDB is Migrate on a pool that the caller owns.
 func MigrateDB(ctx context.Context, db *sql.DB, d dialect.Dialect, opts ...Option) (from, to int, err error) {
-	return migratePool(ctx, dialect.Pool{Write: db, Read: db}, d, "", opts)
+	cfg, err := configOf("", opts)
+	if err != nil {
+		return 0, 0, err
+	}
+	return migratePool(ctx, dialect.Pool{Write: db, Read: db}, d, "", cfg)
 }
 
 func migratePool(
-	ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn string, opts []Option,
+	ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn string, cfg config,
 ) (from, to int, err error) {
-	c, err := bareClient(ctx, pool, d, dsn, opts)
+	c, err := bareClient(ctx, pool, d, dsn, cfg)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -42,12 +50,16 @@ func migratePool(
 // they do not exist.
 func DropTables(ctx context.Context, dsn string, opts ...Option) error {
 	dsn = dialect.FromKeywords(dsn)
-	drv, pool, err := openPool(ctx, dsn)
+	cfg, err := configOf(dsn, opts)
+	if err != nil {
+		return err
+	}
+	drv, pool, err := openPool(ctx, dsn, cfg.password)
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
-	c, err := bareClient(ctx, pool, drv.Dialect, dsn, opts)
+	c, err := bareClient(ctx, pool, drv.Dialect, dsn, cfg)
 	if err != nil {
 		return err
 	}

@@ -26,10 +26,10 @@ const openPatience = 10 * time.Second
 // openPool opens the pools of a DSN. Opening can conflict like any statement. SQLite reports "database is locked"
 // immediately, despite its busy timeout, while another process switches the same new file to WAL. Nothing was changed
 // then, so openPool retries.
-func openPool(ctx context.Context, dsn string) (dialect.Driver, dialect.Pool, error) {
+func openPool(ctx context.Context, dsn string, password dialect.Password) (dialect.Driver, dialect.Pool, error) {
 	begin := time.Now()
 	for tries := 0; ; tries++ {
-		drv, pool, err := sqlrun.Open(ctx, dsn)
+		drv, pool, err := sqlrun.OpenPassword(ctx, dsn, password)
 		if err == nil {
 			return drv, pool, nil
 		}
@@ -43,12 +43,26 @@ func openPool(ctx context.Context, dsn string) (dialect.Driver, dialect.Pool, er
 	}
 }
 
-// bareClient returns a client whose tables have not been checked.
-func bareClient(ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn string, opts []Option) (*Client, error) {
+// configOf returns the options of a client that opens a DSN, or of one on a caller's pool, without a DSN.
+func configOf(dsn string, opts []Option) (config, error) {
 	cfg, err := newConfig(dsn, opts)
-	if err != nil {
-		return nil, &Error{Op: "open", Err: err}
+	if err == nil && cfg.password != nil {
+		drv, unknown := dialect.Lookup(dsn)
+		switch {
+		case dsn == "":
+			err = fmt.Errorf("%w: WithPassword: set the password where you make the pool", ErrOption)
+		case unknown == nil && drv.OpenPassword == nil:
+			err = fmt.Errorf("%w: WithPassword: %s has no passwords", ErrOption, drv.Dialect.Name())
+		}
 	}
+	if err != nil {
+		err = &Error{Op: "open", Err: err}
+	}
+	return cfg, err
+}
+
+// bareClient returns a client whose tables have not been checked.
+func bareClient(ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn string, cfg config) (*Client, error) {
 	server, err := d.Probe(ctx, pool.Write)
 	if err != nil {
 		return nil, openError(d, dsn, err)

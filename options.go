@@ -58,6 +58,7 @@ type config struct {
 	observe       []func(Call)
 	headers       []func(ctx context.Context) map[string]string
 	clock         func() time.Time
+	password      dialect.Password
 	given         map[string]bool // options that can be given only once
 }
 
@@ -147,6 +148,14 @@ func WithoutNotify() Option {
 // WithClock sets the clock for the timestamps in new ids, for tests. Nothing else depends on a client's clock.
 func WithClock(now func() time.Time) Option {
 	return setting("WithClock", nil, now != nil, "a function", func(c *config) { c.clock = now })
+}
+
+// WithPassword sets a function that returns the password of each new connection, instead of the one in the DSN: for
+// passwords that expire, such as the tokens of a cloud's IAM. It may be called by several goroutines, and its context
+// has the time that is left for the connection. If it fails, the database counts as unavailable. Open refuses it for
+// databases without passwords, and New always does, because its caller connects. docs/passwords.md has examples.
+func WithPassword(password func(ctx context.Context) (string, error)) Option {
+	return setting("WithPassword", nil, password != nil, "a function", func(c *config) { c.password = password })
 }
 
 func newConfig(dsn string, opts []Option) (config, error) {

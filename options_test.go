@@ -2,6 +2,7 @@ package dbq
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"log/slog"
 	"maps"
@@ -84,6 +85,7 @@ func TestRefusedOptions(t *testing.T) {
 		"checkout bytes none":     WithMaxCheckoutBytes(0),
 		"no logger":               WithLogger(nil),
 		"no clock":                WithClock(nil),
+		"no password":             WithPassword(nil),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -200,4 +202,15 @@ func inMemory(t *testing.T, opts ...Option) *Client {
 	}
 	t.Cleanup(func() { c.Close() })
 	return c
+}
+
+func TestPasswordNeedsADSNOfADatabaseThatHasThem(t *testing.T) {
+	t.Parallel()
+	password := WithPassword(func(context.Context) (string, error) { return "", nil })
+	if _, err := Open(t.Context(), "sqlite::memory:", password); !errors.Is(err, ErrOption) {
+		t.Errorf("Open: got %v, want ErrOption", err)
+	}
+	if _, err := New(t.Context(), &sql.DB{}, sqlite.Dialect{}, password); !errors.Is(err, ErrOption) {
+		t.Errorf("New: got %v, want ErrOption", err)
+	}
 }

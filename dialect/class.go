@@ -56,12 +56,13 @@ func ClassifyConn(err error) Class {
 	var op *net.OpError
 	var dns *net.DNSError
 	var netErr net.Error
+	var password *passwordError
 	switch {
 	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return Unknown
 	case errors.Is(err, driver.ErrBadConn): // by its contract, nothing reached the server
 		return Unavailable
-	case errors.As(err, &op) && op.Op == "dial", errors.As(err, &dns):
+	case errors.As(err, &op) && op.Op == "dial", errors.As(err, &dns), errors.As(err, &password):
 		return Unavailable
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe),
 		errors.Is(err, net.ErrClosed), errors.As(err, &netErr):

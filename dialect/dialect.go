@@ -179,6 +179,9 @@ type Driver struct {
 	// Open opens the pools for a DSN. It must not contact the server for longer than ctx allows, must refuse DSN options
 	// that break dbq's promises, and must not put a password into an error.
 	Open func(ctx context.Context, dsn string) (Pool, error)
+	// OpenPassword is Open with a password for each new connection, which replaces the DSN's. It is nil for databases
+	// without passwords.
+	OpenPassword func(ctx context.Context, dsn string, password Password) (Pool, error)
 	// File says that a DSN is scheme:PATH?parameters and names a file. It is shown with the path. Nothing in it is secret
 	// but the values of parameters such as password.
 	File bool

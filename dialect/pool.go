@@ -70,6 +70,20 @@ func NewPool(client, callers driver.Connector, conns int, lifetime time.Duration
 	return Pool{Write: own, Read: own, Caller: open(callers)}
 }
 
+// An OuterPool is the driver of a *sql.DB that takes its connections from another pool.
+type OuterPool interface {
+	// Busy reports whether a call must wait for a connection of the pool.
+	Busy() bool
+	// Recheck discards the idle connections that do not answer until ctx ends.
+	Recheck(ctx context.Context)
+}
+
+// A Discarder is a dialect whose driver's connections may go back to another pool when they are closed. Discard closes
+// a driver.Conn so that it does not.
+type Discarder interface {
+	Discard(conn any)
+}
+
 // Close closes all pools.
 func (p Pool) Close() error {
 	err := p.Write.Close()

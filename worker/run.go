@@ -15,6 +15,7 @@ import (
 	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/internal/control"
 	"github.com/dbq-go/dbq/internal/maintenance"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 )
 
 // Run works until ctx ends, or until an error that retrying cannot resolve: ErrConfig, dbq.ErrClosed, or an invalid
@@ -104,7 +105,9 @@ func (r *run) reserve(ctx context.Context) {
 		r.log.write(lineOneConn,
 			"cure", "raise the pool's limit to 3 or more: no lease is renewed while a transaction is open")
 	}
-	r.own, r.reserved, r.unreserve = c.Store.Reserve(ctx)
+	r.own, r.reserved, r.unreserve = c.Store.Reserve(sqlrun.WithPatience(ctx, func() time.Duration {
+		return r.settings().lease / 3
+	}))
 }
 
 // join creates and connects the parts.

@@ -10,6 +10,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/internal/handling"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/dbq-go/dbq/state"
 )
 
@@ -68,15 +69,17 @@ func (h TxHandler) HandleTask(ctx context.Context, t dbq.Task) dbq.Outcome {
 // queueKey is the key of the worker's queue in a handler's context.
 type queueKey struct{}
 
-func (h TxHandler) handle(ctx context.Context, q *dbq.Queue, t dbq.Task) dbq.Outcome {
+func (h TxHandler) handle(ctx context.Context, q *dbq.Queue, t dbq.Task) (o dbq.Outcome) {
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx)) // the end of ctx must not interrupt a commit
 	defer cancel()
 	detach := context.AfterFunc(ctx, cancel)
 	defer detach()
-	tx, err := q.Client().DB().BeginTx(inner, &sql.TxOptions{Isolation: h.Isolation})
+	patient := sqlrun.WithPatience(inner, func() time.Duration { return time.Until(t.Lease.Until) / 3 })
+	tx, release, err := access.Of(q.Client()).Store.BeginTx(patient, cancel, &sql.TxOptions{Isolation: h.Isolation})
 	if err != nil {
 		return notCalled(ctx, q, t, err)
 	}
+	defer func() { release(o.Err()) }()
 	defer func() { _ = tx.Rollback() }() // after an error, a panic or runtime.Goexit
 	end := dbq.Completed(nil)
 	if h.Delete {
@@ -85,7 +88,7 @@ func (h TxHandler) handle(ctx context.Context, q *dbq.Queue, t dbq.Task) dbq.Out
 	if err := q.SettleTx(ctx, tx, t.Lease, end); err != nil {
 		return notCalled(ctx, q, t, err)
 	}
-	o := h.Func(ctx, tx, t)
+	o = h.Func(ctx, tx, t)
 	switch {
 	case o.Event() != state.Complete:
 		return o

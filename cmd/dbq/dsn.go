@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -55,6 +57,21 @@ func (a *app) readDSNFile() error {
 	}
 	a.dsn = dsn
 	return nil
+}
+
+// passwordInFile reads the password of the DSN in the file of --dsn-file again, since it may have been rotated.
+func (a *app) passwordInFile(context.Context) (string, error) {
+	now := app{surroundings: a.surroundings, dsnFile: a.dsnFile}
+	if err := now.readDSNFile(); err != nil {
+		return "", err
+	}
+	return passwordOf(now.dsn)
+}
+
+// passwordOf returns the password of a DSN, which may be a parameter of it.
+func passwordOf(dsn string) (string, error) {
+	d, err := dialect.ParseDSN(dsn)
+	return cmp.Or(d.Params.Get("password"), d.Password), err
 }
 
 // isFile reports whether the given text is the path of a SQLite file. Text that looks like connection settings is not

@@ -228,5 +228,11 @@ func (a *app) options() []dbq.Option {
 	if a.strategy != "" {
 		opts = append(opts, dbq.WithStrategy(dialect.Strategy(a.strategy)))
 	}
+	if a.dsnFile != "" { // it is read again for each connection
+		driver, err := dialect.Lookup(a.dsn)
+		if password, _ := passwordOf(a.dsn); err == nil && driver.OpenPassword != nil && password != "" {
+			opts = append(opts, dbq.WithPassword(a.passwordInFile))
+		}
+	}
 	return opts
 }

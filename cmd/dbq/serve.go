@@ -219,6 +219,7 @@ func (s *server) openAll(ctx context.Context, cfg serveConfig) error {
 		}
 		part := *s.app
 		part.dsn, part.prefix, part.schema, part.strategy, part.logger = d.DSN, d.Prefix, d.Schema, d.Strategy, s.logger
+		part.dsnFile = d.DSNFile
 		c, err := part.open(ctx, d.create, dbq.WithObserver(m.Call))
 		if err != nil {
 			return fmt.Errorf("database %q: %w", name, scrubbed(err, d.DSN))

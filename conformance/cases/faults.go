@@ -29,7 +29,7 @@ func faultCases() []Case {
 				Law: "When a request reaches the server only after its connection was given up, " + f.name + " reports what is " +
 					"true after its arrival, or that it may have happened."})
 	}
-	out = append(out, identityFaults()...)
+	out = append(out, append(identityFaults(), strandedCases()...)...)
 	return inGroup("Faults", append(out,
 		Case{Name: "AnswerLostThenTakenOver", Once: true, run: answerLostThenTakenOver,
 			Law: "A release or a retry whose answer was lost is never reported as not done when another worker has taken the " +

@@ -83,13 +83,15 @@ func inRole(t *testing.T, target target, role string) *roleUser {
 }
 
 // as is a DSN as another user.
-func as(t *testing.T, dsn, user string) string {
+func as(t *testing.T, dsn, user string) string { return asUser(t, dsn, user, "p") }
+
+func asUser(t *testing.T, dsn, user, password string) string {
 	t.Helper()
 	u, err := url.Parse(dsn)
 	if err != nil {
 		t.Fatal("the DSN cannot be read") // it may hold a password
 	}
-	u.User = url.UserPassword(user, "p")
+	u.User = url.UserPassword(user, password)
 	return u.String()
 }
 

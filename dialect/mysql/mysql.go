@@ -31,7 +31,8 @@ import (
 func init() {
 	dialect.Register(dialect.Driver{
 		Schemes: []string{"mysql", "mariadb", "tidb"}, Dialect: Dialect{}, Open: Open,
-		Products: map[string]string{"mysql": "MySQL", "mariadb": "MariaDB", "tidb": "TiDB"},
+		OpenPassword: OpenPassword,
+		Products:     map[string]string{"mysql": "MySQL", "mariadb": "MariaDB", "tidb": "TiDB"},
 	})
 }
 

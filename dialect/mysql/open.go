@@ -40,10 +40,22 @@ var passed = []string{
 //
 // A DSN may list the nodes of a cluster, as in mysql://user:password@one:3306,two:3306/database. Each connection goes
 // to the first node that can be reached, is not read-only, and is part of its cluster. It is replaced after a minute.
-func Open(_ context.Context, dsn string) (dialect.Pool, error) {
+func Open(ctx context.Context, dsn string) (dialect.Pool, error) { return OpenPassword(ctx, dsn, nil) }
+
+// OpenPassword is Open with a password for each new connection, unless it is nil.
+func OpenPassword(_ context.Context, dsn string, password dialect.Password) (dialect.Pool, error) {
 	cfg, addresses, conns, err := config(dsn)
 	if err != nil {
 		return dialect.Pool{}, err
+	}
+	if password != nil {
+		err := cfg.Apply(driver.BeforeConnect(func(ctx context.Context, cfg *driver.Config) (err error) {
+			cfg.Passwd, err = password.Next(ctx)
+			return err
+		}))
+		if err != nil {
+			return dialect.Pool{}, unusable("%w", err)
+		}
 	}
 	callers, err := newNodes(cfg, addresses)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/url"
 	"slices"
 	"sync"
 	"time"
@@ -33,7 +34,7 @@ var errLost = fmt.Errorf("the connection to Oracle was lost: %w", io.ErrUnexpect
 // the next statement may read that answer. Here, a statement that does not end in time, or whose answer cannot be
 // read, closes its connection, and the server rolls back what was not committed.
 func NewConnector(dsn string) (driver.Connector, error) {
-	text, _, err := config(dsn)
+	text, _, err := config(dsn, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -41,14 +42,30 @@ func NewConnector(dsn string) (driver.Connector, error) {
 }
 
 // connector is used as a pointer, so that printing a pool does not print the DSN in it.
-type connector struct{ dsn string }
+type connector struct {
+	dsn      string
+	password dialect.Password // nil is the DSN's
+}
 
 // Driver returns go-ora's driver. Connections come from Connect.
 func (*connector) Driver() driver.Driver { return ora.GetDefaultDriver() }
 
 // Connect makes a connection. Each has its own go-ora connector, so that its socket is known.
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
-	inner, ok := ora.NewConnector(c.dsn).(*ora.OracleConnector)
+	dsn := c.dsn
+	if c.password != nil {
+		password, err := c.password.Next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		u, err := url.Parse(dsn)
+		if err != nil {
+			return nil, errors.New("oracle: the DSN cannot be read") // the error would show it
+		}
+		u.User = url.UserPassword(u.User.Username(), password)
+		dsn = u.String()
+	}
+	inner, ok := ora.NewConnector(dsn).(*ora.OracleConnector)
 	if !ok {
 		return nil, fmt.Errorf("oracle: go-ora made a %T", inner)
 	}

@@ -35,12 +35,15 @@ const form = "write oracle://user:password@host:1521/service, with special chara
 // oracle://user:password@/?connStr=(DESCRIPTION=...) with the descriptor URL-escaped; see "Local Naming Parameters in
 // the tnsnames.ora File" in the Database Net Services Reference. Its parameters are pool_max_conns (16 by default) and
 // those of go-ora's that cannot change what statements mean.
-func Open(_ context.Context, dsn string) (dialect.Pool, error) {
-	text, conns, err := config(dsn)
+func Open(ctx context.Context, dsn string) (dialect.Pool, error) { return OpenPassword(ctx, dsn, nil) }
+
+// OpenPassword is Open with a password for each new connection, unless it is nil.
+func OpenPassword(_ context.Context, dsn string, password dialect.Password) (dialect.Pool, error) {
+	text, conns, err := config(dsn, password)
 	if err != nil {
 		return dialect.Pool{}, err
 	}
-	c := &connector{dsn: text}
+	c := &connector{dsn: text, password: password}
 	return dialect.NewPool(c, c, conns, 0), nil
 }
 
@@ -50,7 +53,7 @@ func unusable(format string, args ...any) error {
 }
 
 // config reads a DSN and writes go-ora's.
-func config(dsn string) (text string, conns int, err error) {
+func config(dsn string, password dialect.Password) (text string, conns int, err error) {
 	d, err := dialect.ParseDSN(dsn)
 	if err != nil {
 		return "", 0, err
@@ -73,7 +76,8 @@ func config(dsn string) (text string, conns int, err error) {
 		return "", 0, err
 	case described == "" && d.Database == "" && options.Get("SID") == "":
 		return "", 0, unusable("it names no service: %s", form)
-	case (d.User == "" || d.Password == "") && options.Get("AUTH TYPE") == "" && options.Get("WALLET") == "":
+	case (d.User == "" || d.Password == "" && password == nil) && options.Get("AUTH TYPE") == "" &&
+		options.Get("WALLET") == "":
 		return "", 0, unusable("it names no user or no password: write user:password before the @, " +
 			"or set AUTH TYPE or WALLET")
 	case described != "":

@@ -77,7 +77,7 @@ func TestPasswordWithSpecialCharacters(t *testing.T) {
 	t.Parallel()
 	const password = `p@s:s/w?o#r%d&=+ "ü\`
 	u := url.URL{Scheme: "oracle", User: url.UserPassword("app", password), Host: "127.0.0.1:1", Path: "/s"}
-	text, _, err := config(u.String())
+	text, _, err := config(u.String(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestConnectDescriptor(t *testing.T) {
 		"(ADDRESS=(PROTOCOL=tcp)(HOST=one)(PORT=1521))(ADDRESS=(PROTOCOL=tcp)(HOST=two)(PORT=1522)))" +
 		"(CONNECT_DATA=(SERVICE_NAME=shop)))"
 	dsn := func(before string) string { return before + "?connStr=" + url.QueryEscape(described) }
-	text, conns, err := config(dsn("oracle://app:p%40ss@/") + "&pool_max_conns=3")
+	text, conns, err := config(dsn("oracle://app:p%40ss@/")+"&pool_max_conns=3", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestConnectDescriptor(t *testing.T) {
 		dsn("oracle:///"),
 		"oracle://app:hush@/?connStr=shop",
 	} {
-		if _, _, err := config(refused); !errors.Is(err, dialect.ErrDSN) || strings.Contains(err.Error(), "hush") {
+		if _, _, err := config(refused, nil); !errors.Is(err, dialect.ErrDSN) || strings.Contains(err.Error(), "hush") {
 			t.Errorf("%s: got %v", refused, err)
 		}
 	}

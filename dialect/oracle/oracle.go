@@ -19,7 +19,8 @@ import (
 const note = "the Oracle dialect has not yet been run against a server"
 
 func init() {
-	dialect.Register(dialect.Driver{Schemes: []string{"oracle"}, Dialect: Dialect{}, Open: Open, Note: note})
+	dialect.Register(dialect.Driver{Schemes: []string{"oracle"}, Dialect: Dialect{}, Open: Open,
+		OpenPassword: OpenPassword, Note: note})
 }
 
 // Dialect speaks to Oracle Database.

@@ -7,6 +7,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
+// readOnly is the SQLSTATE of a statement that would write, in a session that may not.
+const readOnly = "25006"
+
 // Classify reads SQLSTATE codes. https://www.postgresql.org/docs/current/errcodes-appendix.html
 func (Dialect) Classify(err error) dialect.Class {
 	if errors.Is(err, dialect.ErrNoDatabase) {
@@ -31,7 +34,7 @@ func (Dialect) Classify(err error) dialect.Class {
 		return dialect.Conflict
 	case "40003": // CockroachDB: the result of a commit is not known
 		return dialect.Ambiguous
-	case "57P01", "57P02", "57P03", "25006", "3D000", // shut down, starting, read-only, no such database
+	case "57P01", "57P02", "57P03", readOnly, "3D000", // shut down, starting, read-only, no such database
 		"57P04",                   // the database was dropped
 		"57P05", "25P03", "25P04": // the session was ended: idle, idle in a transaction, a long transaction
 		return dialect.Unavailable

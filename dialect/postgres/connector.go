@@ -25,18 +25,37 @@ type connector struct {
 }
 
 // newConnector returns a connector. If chooses is set, its first connection decides how statements are sent: prepared,
-// which is pgx's default, or by exec behind a pooler that shares sessions. Otherwise the configuration decides.
-func newConnector(cfg pgx.ConnConfig, chooses bool) *connector {
-	plain := stdlib.GetConnector(cfg)
+// which is pgx's default, or by exec behind a pooler that shares sessions. Otherwise the configuration decides. If
+// password is nil, the one of the configuration is used.
+func newConnector(cfg pgx.ConnConfig, chooses bool, password dialect.Password) *connector {
+	before := stdlib.OptionBeforeConnect(func(ctx context.Context, cfg *pgx.ConnConfig) (err error) {
+		if password != nil {
+			cfg.Password, err = password.Next(ctx)
+		}
+		return err
+	})
+	plain := stdlib.GetConnector(cfg, before)
 	if !chooses {
 		return &connector{plain: plain, decided: plain}
 	}
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
-	return &connector{plain: plain, pooled: stdlib.GetConnector(cfg)}
+	return &connector{plain: plain, pooled: stdlib.GetConnector(cfg, before)}
 }
 
-// Driver is pgx's.
-func (c *connector) Driver() driver.Driver { return c.plain.Driver() }
+// Driver returns the connector itself, so that it can be reached from its *sql.DB.
+func (c *connector) Driver() driver.Driver { return c }
+
+// Open is pgx's.
+func (c *connector) Open(dsn string) (driver.Conn, error) { return c.plain.Driver().Open(dsn) }
+
+// connect is Connect for a connection that is not of a *sql.DB.
+func (c *connector) connect(ctx context.Context) (*pgx.Conn, error) {
+	conn, err := c.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return conn.(*stdlib.Conn).Conn(), nil
+}
 
 // Connect connects to the first server that serves.
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {

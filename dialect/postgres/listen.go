@@ -17,22 +17,33 @@ var _ dialect.Listener = Dialect{}
 // closeTimeout limits the closing of a listening connection.
 const closeTimeout = time.Second
 
-// Listen listens on a connection of its own, because notifications are sent to sessions. It uses the settings of the
-// pool's connections.
+// Listen listens on a connection of its own, because notifications are sent to sessions. It connects as the pool does
+// now: an earlier password may have expired. A pool of another maker can only be asked for the settings of one of its
+// connections.
 func (Dialect) Listen(ctx context.Context, db *sql.DB, channel string, ready func(), heard func(payload string)) error {
-	cfg, err := settings(ctx, db)
+	connect := func(ctx context.Context) (*pgx.Conn, error) {
+		cfg, err := settings(ctx, db)
+		if err != nil {
+			return nil, err
+		}
+		return pgx.ConnectConfig(ctx, cfg)
+	}
+	if own, ok := db.Driver().(interface {
+		connect(context.Context) (*pgx.Conn, error)
+	}); ok {
+		connect = own.connect
+	}
+	conn, err := connect(ctx)
+	if conn != nil {
+		defer func() {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+			defer cancel()
+			_ = conn.Close(ctx) // the server notices a lost connection
+		}()
+	}
 	if err != nil {
 		return err
 	}
-	conn, err := pgx.ConnectConfig(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
-		defer cancel()
-		_ = conn.Close(ctx) // the server notices a lost connection
-	}()
 	if _, err := conn.Exec(ctx, "SET idle_session_timeout = 0"); err != nil { // it is idle until something happens
 		return err
 	}

@@ -27,12 +27,32 @@ const (
 //
 // Several servers can be listed, as in postgres://user:password@one:5432,two:5432/database. Each connection is made to
 // the first of them that can be reached and takes writes, unless target_session_attrs says otherwise.
+//
+// Without a password in the DSN, PGPASSWORD and the passfile count, as for libpq. They are read for each connection.
 func Open(ctx context.Context, dsn string) (dialect.Pool, error) {
+	d, err := dialect.ParseDSN(dsn)
+	if err != nil {
+		return dialect.Pool{}, err
+	}
+	if d.HasPassword || d.Params.Has("password") {
+		return OpenPassword(ctx, dsn, nil)
+	}
+	return OpenPassword(ctx, dsn, func(context.Context) (string, error) {
+		cfg, _, _, err := config(dsn)
+		if err != nil {
+			return "", err
+		}
+		return cfg.Password, nil
+	})
+}
+
+// OpenPassword is Open with a password for each new connection, unless it is nil.
+func OpenPassword(_ context.Context, dsn string, password dialect.Password) (dialect.Pool, error) {
 	cfg, conns, chooses, err := config(dsn)
 	if err != nil {
 		return dialect.Pool{}, err
 	}
-	connector := newConnector(*cfg, chooses)
+	connector := newConnector(*cfg, chooses, password)
 	return dialect.NewPool(steady{connector}, connector, conns, 0), nil
 }
 
@@ -69,6 +89,9 @@ func config(dsn string) (cfg *pgx.ConnConfig, conns int, chooses bool, err error
 	if hasPassword {
 		cfg.Password = password
 	}
+	// A session that became read-only stays so: the next connection may lead to a server that takes writes.
+	ends := cfg.OnPgError
+	cfg.OnPgError = func(c *pgconn.PgConn, e *pgconn.PgError) bool { return ends(c, e) && e.Code != readOnly }
 	if cfg.ConnectTimeout == 0 {
 		cfg.ConnectTimeout = connectTimeout
 	}

@@ -18,7 +18,8 @@ import (
 
 func init() {
 	dialect.Register(dialect.Driver{
-		Schemes: []string{"postgres", "postgresql", "cockroachdb"}, Dialect: Dialect{}, Open: Open, Target: target,
+		Schemes: []string{"postgres", "postgresql", "cockroachdb"}, Dialect: Dialect{}, Open: Open,
+		OpenPassword: OpenPassword, Target: target,
 	})
 }
 

@@ -32,6 +32,13 @@ func (s *Session) OneStatement(ctx context.Context, f func(ctx context.Context, 
 func (s *Session) withConn(
 	ctx context.Context, before []string, f func(ctx context.Context, c dialect.Conn) error,
 ) error {
+	t := s.try(ctx)
+	return t.end(s.onConn(t, before, f))
+}
+
+func (s *Session) onConn(
+	ctx context.Context, before []string, f func(ctx context.Context, c dialect.Conn) error,
+) error {
 	conn, done, err := s.conn(ctx)
 	if err != nil {
 		return err
@@ -48,8 +55,9 @@ func (s *Session) withConn(
 		err = f(inner, s.on(conn))
 	}
 	if err != nil && len(before) > 0 {
-		discard(conn) // the caller's pool must not get it back with a level for its next transaction
+		s.discard(conn) // the caller's pool must not get it back with a level for its next transaction
 	}
+	s.discardUnfit(conn, err)
 	if err != nil && inner.Err() != nil { // the statement was interrupted
 		err = &TxError{Committing: true, Err: err}
 	}

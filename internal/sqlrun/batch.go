@@ -10,6 +10,13 @@ import (
 func (s *Session) RunBatch(
 	ctx context.Context, c dialect.Conn, op dialect.Op, args dialect.Args, n int,
 ) (dialect.Changed, error) {
+	if payloads, ok := args["payload"].(dialect.Col[[]byte]); ok {
+		bytes := 0
+		for _, p := range payloads {
+			bytes += len(p)
+		}
+		tryOf(ctx).sends(bytes)
+	}
 	if s.batches != nil {
 		return s.batches.RunBatch(ctx, &s.Session, c, op, args, n)
 	}
@@ -69,6 +76,7 @@ func (s *Session) ExecBatch(
 		if err != nil {
 			return touched, err
 		}
+		tryOf(ctx).answered()
 	}
 	return touched, nil
 }

@@ -1,8 +1,11 @@
 package sqlrun
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	"database/sql/driver"
+	"errors"
 
 	"github.com/dbq-go/dbq/dialect"
 )
@@ -80,7 +83,7 @@ func QueryLater[T any](
 	atMost, _ := args["limit"].(int)
 	out = new([]T)
 	return out, p.ReadLater(ctx, func(rows dialect.Rows) (err error) {
-		if *out, err = scan[T](rows, atMost); err == nil {
+		if *out, err = scan[T](ctx, rows, atMost); err == nil {
 			restoreEmpty(*out)
 		}
 		return err
@@ -111,14 +114,47 @@ func beginByDriver(ctx context.Context, conn *sql.Conn) (transaction, error) {
 	return transaction{conn: conn, on: stdConn{tx}, commit: within(tx.Commit), rollback: within(tx.Rollback)}, nil
 }
 
+// BeginTx begins a transaction of the pool for the program's transactions, which ends with ctx. cancel ends ctx. Call
+// done after the transaction, with its error.
+func (s *Session) BeginTx(ctx context.Context, cancel func(), opts *sql.TxOptions) (
+	tx *sql.Tx, done func(error), err error,
+) {
+	db, t := cmp.Or(s.Pool.Caller, s.Pool.Write), s.try(ctx)
+	stop := context.AfterFunc(t, cancel)
+	t.acquires(db)
+	var conn *sql.Conn
+	for range 3 { // as *sql.DB does
+		if conn, err = db.Conn(ctx); err != nil {
+			break
+		}
+		t.answered()
+		if tx, err = conn.BeginTx(ctx, opts); err == nil {
+			break
+		}
+		s.discardUnfit(conn, err)
+		_ = conn.Close()
+		if !errors.Is(err, driver.ErrBadConn) {
+			break
+		}
+	}
+	stop()
+	if err != nil {
+		return nil, nil, t.end(&TxError{Err: err})
+	}
+	return tx, func(err error) {
+		s.discardUnfit(conn, err)
+		_ = conn.Close()
+	}, t.end(nil)
+}
+
 // end commits or rolls back. The end of the caller's context does not interrupt it. If it fails, end discards the
 // connection.
-func (t transaction) end(ctx context.Context, how func(context.Context) error) error {
+func (s *Session) end(ctx context.Context, t transaction, how func(context.Context) error) error {
 	ctx, stop := graceful(ctx, commitTimeout)
 	defer stop()
 	err := how(ctx)
 	if err != nil {
-		discard(t.conn)
+		s.discard(t.conn)
 	}
 	return err
 }

@@ -35,6 +35,10 @@ func graceful(ctx context.Context, most time.Duration) (inner context.Context, s
 	}
 	inner, cancel := context.WithTimeout(context.WithoutCancel(ctx), most)
 	detach := context.AfterFunc(ctx, func() {
+		if Silent(context.Cause(ctx)) { // it has waited long enough
+			cancel()
+			return
+		}
 		timer := time.NewTimer(grace)
 		defer timer.Stop()
 		select {

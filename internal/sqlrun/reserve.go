@@ -196,9 +196,12 @@ func keptFor(ctx context.Context, db *sql.DB) *reserve {
 func (s *Session) conn(ctx context.Context) (conn *sql.Conn, done func(), err error) {
 	r := keptFor(ctx, s.Pool.Write)
 	if r == nil {
+		t := tryOf(ctx)
+		t.acquires(s.Pool.Write)
 		if conn, err = s.writer(ctx); err != nil {
 			return nil, nil, err
 		}
+		t.answered()
 		return conn, func() { _ = conn.Close() }, nil
 	}
 	k, err := r.take(ctx)
@@ -210,16 +213,22 @@ func (s *Session) conn(ctx context.Context) (conn *sql.Conn, done func(), err er
 
 // Reading runs f on a connection from the reserve of ctx, or on the reading pool. An error of f is returned as a
 // TxError, because nothing was changed.
-func (s *Session) Reading(ctx context.Context, f func(c dialect.Conn) error) (err error) {
-	if keptFor(ctx, s.Pool.Read) == nil && (s.Pool.Patience == 0 || s.Pool.Read != s.Pool.Write) {
-		err = f(stdConn{s.Pool.Read})
+func (s *Session) Reading(ctx context.Context, f func(ctx context.Context, c dialect.Conn) error) error {
+	t := s.try(ctx)
+	return t.end(s.reading(t, f))
+}
+
+func (s *Session) reading(ctx context.Context, f func(ctx context.Context, c dialect.Conn) error) (err error) {
+	if keptFor(ctx, s.Pool.Read) == nil && (s.Pool.Read != s.Pool.Write || s.Pool.Patience == 0 && !busy(s.Pool.Read)) {
+		err = f(ctx, stdConn{s.Pool.Read})
 	} else {
 		conn, done, failed := s.conn(ctx)
 		if failed != nil {
 			return failed
 		}
 		defer done()
-		err = f(stdConn{conn})
+		err = f(ctx, stdConn{conn})
+		s.discardUnfit(conn, err)
 	}
 	if err != nil {
 		return &TxError{Err: err}

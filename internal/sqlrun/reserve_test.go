@@ -84,7 +84,7 @@ func TestReservedConnectionsAreNotUsedByOthers(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := s.Reading(ctx, func(dialect.Conn) error { return nil }); err != nil {
+			if err := s.Reading(ctx, func(context.Context, dialect.Conn) error { return nil }); err != nil {
 				t.Error(err)
 			}
 			others, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -1,6 +1,7 @@
 package sqlrun
 
 import (
+	"context"
 	"database/sql"
 	"fmt"
 	"reflect"
@@ -15,13 +16,13 @@ var mapper = reflectx.NewMapper("db")
 
 // Scan reads all rows into structs by their db tags, and closes the rows. The fields are looked up once, not for each
 // row.
-func Scan[T any](rows dialect.Rows) ([]T, error) { return scan[T](rows, 0) }
+func Scan[T any](rows dialect.Rows) ([]T, error) { return scan[T](context.Background(), rows, 0) }
 
 // leastRoom and mostRoom bound the capacity that is allocated before rows are read.
 const leastRoom, mostRoom = 8, 1000
 
-// scan is Scan for rows that are likely to be no more than atMost.
-func scan[T any](rows dialect.Rows, atMost int) ([]T, error) {
+// scan is Scan for rows that are likely to be no more than atMost, of a statement that runs with ctx.
+func scan[T any](ctx context.Context, rows dialect.Rows, atMost int) ([]T, error) {
 	defer rows.Close()
 	columns, err := rows.Columns()
 	if err != nil {
@@ -43,7 +44,9 @@ func scan[T any](rows dialect.Rows, atMost int) ([]T, error) {
 		}
 	}
 	var out []T
+	try := tryOf(ctx)
 	for rows.Next() {
+		try.answered() // large payloads may take a while
 		row = empty
 		if err := rows.Scan(fields...); err != nil {
 			return nil, err
@@ -53,7 +56,10 @@ func scan[T any](rows dialect.Rows, atMost int) ([]T, error) {
 		}
 		out = append(out, row)
 	}
-	return out, rows.Err()
+	if err = rows.Err(); err == nil {
+		try.answered()
+	}
+	return out, err
 }
 
 // restoreAllEmpty restores the empty values that a driver read as null.

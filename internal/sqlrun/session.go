@@ -17,9 +17,6 @@ import (
 	"github.com/google/uuid"
 )
 
-// txTimeout bounds a transaction whose caller gave no deadline; a migration may build indexes for a while.
-const txTimeout = 10 * time.Minute
-
 // commitTimeout bounds a COMMIT or ROLLBACK. The end of the caller's context must not interrupt it, because the outcome
 // of an interrupted commit is unknown; see GracefulWrite.
 const commitTimeout = 10 * time.Second
@@ -40,6 +37,8 @@ type Session struct {
 
 	limited      sync.Once // fills limitedTexts; see withinLimits
 	limitedTexts dialect.Statements
+
+	rechecks rechecks
 
 	binder  binder
 	native  dialect.Native      // nil for most
@@ -82,7 +81,11 @@ func (s *Session) Exec(ctx context.Context, c dialect.Conn, text string, args di
 	if err != nil {
 		return 0, err
 	}
-	return c.Exec(ctx, q, values...)
+	n, err := c.Exec(ctx, q, values...)
+	if err == nil {
+		tryOf(ctx).answered()
+	}
+	return n, err
 }
 
 // Literal writes the values of a statement into its text, for a person to read and run. It knows numbers and plain
@@ -111,7 +114,7 @@ func (s *Session) Query(ctx context.Context, c dialect.Conn, text string, args d
 // Read runs a query on the reading pool.
 func (s *Session) Read(ctx context.Context, text string, args dialect.Args) ([]dialect.Row, error) {
 	var rows []dialect.Row
-	err := s.Reading(ctx, func(c dialect.Conn) (err error) {
+	err := s.Reading(ctx, func(ctx context.Context, c dialect.Conn) (err error) {
 		rows, err = s.Query(ctx, c, text, args)
 		return err
 	})
@@ -144,13 +147,13 @@ func QueryAs[T any](ctx context.Context, s *Session, c dialect.Conn, text string
 func readAs[T any](ctx context.Context, c dialect.Conn, query string, values []any, atMost int) (out []T, err error) {
 	if reader, ok := c.(dialect.Reader); ok {
 		err = reader.Read(ctx, query, values, func(rows dialect.Rows) (err error) {
-			out, err = scan[T](rows, atMost)
+			out, err = scan[T](ctx, rows, atMost)
 			return err
 		})
 	} else {
 		var rows dialect.Rows
 		if rows, err = c.Query(ctx, query, values...); err == nil {
-			out, err = scan[T](rows, atMost)
+			out, err = scan[T](ctx, rows, atMost)
 		}
 	}
 	restoreEmpty(out)
@@ -190,12 +193,15 @@ func (s *Session) Tx(ctx context.Context, f func(ctx context.Context, c dialect.
 // LockedTx is Tx under a lock. Its connection takes the lock before the transaction begins, and releases it after the
 // end, so that the next holder of the lock sees what was committed.
 func (s *Session) LockedTx(
-	ctx context.Context,
-	lock dialect.Lock,
-	f func(ctx context.Context, c dialect.Conn) error,
+	ctx context.Context, lock dialect.Lock, f func(ctx context.Context, c dialect.Conn) error,
+) error {
+	t := s.try(ctx)
+	return t.end(s.lockedTx(t, lock, f))
+}
+
+func (s *Session) lockedTx(
+	ctx context.Context, lock dialect.Lock, f func(ctx context.Context, c dialect.Conn) error,
 ) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, txTimeout)
-	defer cancel()
 	conn, done, err := s.conn(ctx)
 	if err != nil {
 		return err
@@ -203,7 +209,7 @@ func (s *Session) LockedTx(
 	defer done()
 	if lock.Take != "" {
 		if _, err = s.Exec(ctx, stdConn{conn}, lock.Take, lock.Args); err != nil {
-			discard(conn) // it may or may not have the lock
+			s.discard(conn) // it may or may not have the lock
 			return &TxError{Err: err}
 		}
 		defer func() {
@@ -218,13 +224,14 @@ func (s *Session) LockedTx(
 	}
 	tx, err := begin(ctx, conn)
 	if err != nil {
-		discard(conn) // it may or may not be in a transaction
+		s.discard(conn) // it may or may not be in a transaction
 		return &TxError{Err: err}
 	}
 	finished := false
 	defer func() {
 		if !finished { // f failed or panicked
-			_ = tx.end(ctx, tx.rollback) // if this fails, it discards the connection
+			s.end(ctx, tx, tx.rollback) // if this fails, it discards the connection
+			s.discardUnfit(conn, err)
 		}
 	}()
 	err = f(ctx, tx.on)
@@ -242,7 +249,7 @@ func (s *Session) LockedTx(
 	if committing {
 		return nil
 	}
-	if err = tx.end(ctx, tx.commit); err != nil {
+	if err = s.end(ctx, tx, tx.commit); err != nil {
 		return &TxError{Committing: true, Err: err}
 	}
 	return nil
@@ -253,13 +260,26 @@ func (s *Session) free(ctx context.Context, conn *sql.Conn, lock dialect.Lock) {
 	ctx, stop := graceful(ctx, commitTimeout)
 	defer stop()
 	if _, err := s.Exec(ctx, stdConn{conn}, lock.Free, lock.Args); err != nil {
-		discard(conn)
+		s.discard(conn)
 	}
 }
 
 // discard closes the driver's connection instead of returning it to the pool.
-func discard(conn *sql.Conn) {
-	_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+func (s *Session) discard(conn *sql.Conn) {
+	_ = conn.Raw(func(c any) error {
+		if d, ok := s.Dialect.(dialect.Discarder); ok {
+			d.Discard(c)
+		}
+		return driver.ErrBadConn
+	})
+}
+
+// discardUnfit discards a connection whose session cannot do its work, such as one that became read-only in a failover:
+// the next connection may lead to a server that serves. The only connection of a database in memory stays.
+func (s *Session) discardUnfit(conn *sql.Conn, err error) {
+	if err != nil && !s.Server.OneWriter && s.Dialect.Classify(err) == dialect.Unavailable {
+		s.discard(conn)
+	}
 }
 
 // Class returns the class of an error. Inside a transaction a lost connection is Unavailable before the COMMIT was

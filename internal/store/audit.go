@@ -10,6 +10,7 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/internal/errs"
 	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 )
@@ -185,6 +186,7 @@ func (s *Store) auditLimits(ctx context.Context, conn dialect.Conn, before, afte
 // CleanAudit removes the entries of an age of at least age, in short transactions. On an error, done counts what was
 // already removed.
 func (s *Store) CleanAudit(ctx context.Context, age time.Duration) (done int, err error) {
+	ctx = sqlrun.Slow(ctx)
 	now, err := s.ReadNow(ctx) // once, so that its own entry stays
 	if err != nil {
 		return 0, err

@@ -38,7 +38,7 @@ func (s *Store) ListAudit(ctx context.Context, f AuditFilter) (rows []sqlrun.Aud
 	compare(f.After != uuid.Nil, "a.id > :after", "after", f.After)
 	compare(f.Before != uuid.Nil, "a.id < :before", "before", f.Before)
 	text := sqlrun.ListText(s.sql.Texts.ListAudit, strings.Join(conditions, " AND "), !f.OldestFirst)
-	err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+	err = s.readSlow(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
 		rows, err = sqlrun.QueryAs[sqlrun.AuditRow](ctx, s.sql, conn, text, args)
 		return err
 	})

@@ -86,6 +86,8 @@ func wasTakenOver(r dialect.Row) bool { return r.WasHolder != nil }
 // commits. The rows of earlier commits are known; only further rows prove that the lost commit happened. Without them
 // it returns nil, and the outcome is unknown.
 func (s *Store) findCheckout(ctx context.Context, queue, token string, known []dialect.Row) []dialect.Row {
+	ctx, cancel := context.WithTimeout(ctx, searchTimeout)
+	defer cancel()
 	for _, pause := range searchPauses {
 		if Sleep(ctx, pause) != nil {
 			break

@@ -12,6 +12,7 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/internal/errs"
 	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 )
@@ -78,6 +79,7 @@ func (s *Store) Clean(ctx context.Context, queue string, r Retention, h History)
 
 // CleanKeys removes, of all queues, the unique keys and the rates of keys that are no longer needed.
 func (s *Store) CleanKeys(ctx context.Context) error {
+	ctx = sqlrun.Slow(ctx)
 	err := s.cleanKeys(ctx)
 	if err == nil {
 		err = s.cleanKeyRates(ctx)
@@ -90,6 +92,7 @@ func (s *Store) CleanKeys(ctx context.Context) error {
 // has not passed. An archived task keeps its last attempt in its row. On an error, Cleaned counts what was already
 // removed; the next call continues there.
 func (s *Store) CleanQueue(ctx context.Context, queue string, r Retention, h History) (done Cleaned, err error) {
+	ctx = sqlrun.Slow(ctx)
 	for _, part := range []struct {
 		keep   time.Duration
 		filter Filter

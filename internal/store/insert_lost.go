@@ -16,10 +16,15 @@ var searchPauses = []time.Duration{
 	0, 10 * time.Millisecond, 30 * time.Millisecond, 90 * time.Millisecond, 270 * time.Millisecond,
 }
 
+// searchTimeout bounds these searches. The call has already waited for the server.
+const searchTimeout = 5 * time.Second
+
 // findLost returns the outcome of each task after the answer to the insert was lost, or nil if the outcome is unknown.
 // It never inserts again: a missing task may have been added, completed and removed since, and inserting it again would
 // run it twice.
 func (b *insertBatch) findLost(ctx context.Context) []Inserted {
+	ctx, cancel := context.WithTimeout(ctx, searchTimeout)
+	defer cancel()
 	for _, pause := range searchPauses {
 		if Sleep(ctx, pause) != nil {
 			return nil

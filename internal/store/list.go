@@ -50,7 +50,7 @@ func (s *Store) list(
 func (s *Store) listWhere(ctx context.Context, text, where string, args dialect.Args, newest bool) (
 	rows []dialect.Row, err error) {
 	text = sqlrun.ListText(text, where, newest)
-	err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+	err = s.readSlow(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
 		rows, err = s.sql.Query(ctx, conn, text, args)
 		return err
 	})

@@ -91,7 +91,7 @@ func (s *Store) idsByPriority(ctx context.Context, f Filter, condition string, n
 	text := sqlrun.ListText(s.sql.Texts.SomeIDs, "queue = :queue AND "+condition+
 		" AND priority = :priority AND id > :after AND id < :before ORDER BY "+order, false)
 	var rows []idPart
-	err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+	err = s.readSlow(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
 		rows, err = sqlrun.QueryAs[idPart](ctx, s.sql, conn, sqlrun.UnionText(text, priorities, "priority"), args)
 		return err
 	})
@@ -108,7 +108,7 @@ func (s *Store) idsByPriority(ctx context.Context, f Filter, condition string, n
 // someIDs reads up to sortedMost+1 ids of tasks of a queue, in the order of an index of OfState.
 func (s *Store) someIDs(ctx context.Context, queue, index string) ([]uuid.UUID, error) {
 	var rows []dialect.Row
-	err := s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+	err := s.readSlow(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
 		text := sqlrun.ListText(s.sql.Texts.SomeIDs, "queue = :queue AND "+index, false)
 		rows, err = s.sql.Query(ctx, conn, text, dialect.Args{"queue": queue, "limit": sortedMost + 1})
 		return err
@@ -121,7 +121,7 @@ func (s *Store) rowsOf(ctx context.Context, ids []uuid.UUID) (rows []dialect.Row
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+	err = s.readSlow(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
 		args := dialect.Args{"id": dialect.Col[uuid.UUID](ids)}
 		rows, err = s.sql.QueryBatch(ctx, conn, s.sql.Texts.Poisoned, args, len(ids))
 		return err
@@ -146,7 +146,7 @@ func (s *Store) ListSome(ctx context.Context, queue string, in state.State, limi
 		return p.Rows, p.More, err
 	}
 	text := sqlrun.ListText(s.sql.Texts.ListSome, "queue = :queue AND "+index, false)
-	err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+	err = s.readSlow(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
 		rows, err = s.sql.Query(ctx, conn, text, dialect.Args{"queue": queue, "limit": limit})
 		return err
 	})
@@ -176,7 +176,7 @@ func (s *Store) CountMovable(ctx context.Context, f Filter, event state.Transiti
 		text := strings.ReplaceAll(s.sql.Texts.MatchSome, "{matches}", matches)
 		text = sqlrun.ListText(text, "queue = :queue AND "+s.sql.Texts.OfState[in], false)
 		var rows []sqlrun.SomeRow
-		err := s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+		err := s.readSlow(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
 			rows, err = sqlrun.QueryAs[sqlrun.SomeRow](ctx, s.sql, conn, text, args)
 			return err
 		})

@@ -174,7 +174,7 @@ func (s *Store) idOnwards(ctx context.Context, f Filter, n int) (uuid.UUID, bool
 		return s.idBehind(ctx, after, before, n)
 	}
 	var rows []dialect.Row
-	err := s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+	err := s.readSlow(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
 		rows, err = s.sql.Query(ctx, conn, s.sql.Texts.IDBefore, dialect.Args{"before": before, "offset": n})
 		return err
 	})

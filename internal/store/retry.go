@@ -9,6 +9,7 @@ import (
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/internal/errs"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 )
 
 // Bounds of the tries of one call. A conflict means that another transaction succeeded, so many tries are cheap and
@@ -19,7 +20,7 @@ const (
 	maxConflictPause = 250 * time.Millisecond
 	connectionTries  = 4
 	connectionPause  = 40 * time.Millisecond // not before the first repetition: a pooled connection may just be stale
-	readTimeout      = 5 * time.Minute
+	silentTries      = 2                     // of those in which the server was silent for as long as the call's patience
 )
 
 type withoutPauses struct{}
@@ -68,17 +69,20 @@ func (s *Store) runFor(op dialect.Op, args dialect.Args, n int) runFunc {
 
 // read runs queries, which can be repeated without harm, on a connection for reading.
 func (s *Store) read(ctx context.Context, query func(ctx context.Context, conn dialect.Conn) error) error {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
 	return s.repeat(ctx, func() (bool, error) {
-		return false, s.sql.Reading(ctx, func(conn dialect.Conn) error { return query(ctx, conn) })
+		return false, s.sql.Reading(ctx, query)
 	})
+}
+
+// readSlow is read for queries that may take minutes.
+func (s *Store) readSlow(ctx context.Context, query func(ctx context.Context, conn dialect.Conn) error) error {
+	return s.read(sqlrun.Slow(ctx), query)
 }
 
 // repeat retries while the class of the error permits it. try reports whether any attempt so far may have committed;
 // the final error then says so.
 func (s *Store) repeat(ctx context.Context, try func() (maybe bool, err error)) error {
-	conflicts, losses, maybe := 0, 0, false
+	conflicts, losses, silent, maybe := 0, 0, 0, false
 	for {
 		if s.closed.Load() {
 			return maybeHappened(maybe, errs.ErrClosed)
@@ -94,6 +98,9 @@ func (s *Store) repeat(ctx context.Context, try func() (maybe bool, err error)) 
 		if end := ctx.Err(); end != nil && !errors.Is(err, end) { // not every driver wraps the context's error
 			err = fmt.Errorf("%w: %w", end, err)
 		}
+		if sqlrun.Silent(err) {
+			silent++
+		}
 		var pause time.Duration
 		class := s.sql.Class(err)
 		switch {
@@ -103,7 +110,8 @@ func (s *Store) repeat(ctx context.Context, try func() (maybe bool, err error)) 
 			pause = ConflictPause(conflicts)
 			conflicts++
 			s.conflicts.Add(1)
-		case (class == dialect.Unavailable || class == dialect.Ambiguous) && losses < connectionTries:
+		case (class == dialect.Unavailable || class == dialect.Ambiguous) && losses < connectionTries &&
+			silent < silentTries:
 			if ctx.Value(withoutPauses{}) == nil {
 				pause = connectionPause * time.Duration(losses*losses)
 			}

@@ -97,6 +97,7 @@ func (s *Store) writeLocked(ctx context.Context, f func(ctx context.Context, con
 	if st.MigrationUnlock != "" {
 		session = dialect.Lock{Take: st.MigrationLock, Free: st.MigrationUnlock, Args: name}
 	}
+	ctx = sqlrun.Slow(ctx)
 	return s.repeat(ctx, func() (bool, error) {
 		return false, s.sql.LockedTx(ctx, session, func(ctx context.Context, conn dialect.Conn) error {
 			if st.MigrationUnlock == "" && st.MigrationLock != "" {
@@ -111,7 +112,7 @@ func (s *Store) writeLocked(ctx context.Context, f func(ctx context.Context, con
 
 // DropTables removes the tables with their contents. It does nothing if they do not exist.
 func (s *Store) DropTables(ctx context.Context) error {
-	return s.writeTx(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) error {
+	return s.writeTx(sqlrun.Slow(ctx), func(ctx context.Context, conn dialect.Conn, _ bool) error {
 		for _, statement := range s.sql.Texts.Drop {
 			if _, err := conn.Exec(ctx, statement); err != nil {
 				return err

@@ -147,7 +147,7 @@ func (s *Store) Series(ctx context.Context, queue string, from, to time.Time, st
 	[]series.Period, error) {
 	at, end, length := floor(from.UnixMicro(), step.Microseconds()), to.UnixMicro(), step.Microseconds()
 	out := sums{}
-	err := s.read(ctx, func(ctx context.Context, conn dialect.Conn) error {
+	err := s.readSlow(ctx, func(ctx context.Context, conn dialect.Conn) error {
 		clear(out)
 		done, _, err := s.readCursors(ctx, conn)
 		most := maxSeriesRows

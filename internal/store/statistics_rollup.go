@@ -17,6 +17,7 @@ import (
 // Sample adds the numbers of tasks of each queue, and of those enqueued in the minute that began at since. It leaves
 // out the queues that without reports, and queues in which there is nothing to count. Call it soon after that minute.
 func (s *Store) Sample(ctx context.Context, since int64, without func(queue string) bool) error {
+	ctx = sqlrun.Slow(ctx)
 	counted, err := s.countSome(ctx)
 	if err != nil {
 		return err
@@ -110,6 +111,7 @@ func (s *Store) addEnqueued(ctx context.Context, out map[string]int64, begin, un
 // passed. Calls at the same time do not count anything twice. If the clock was ahead and is right again, RollUp adds
 // hours and days up again; it leaves out what came later for the minutes that it had added up too early.
 func (s *Store) RollUp(ctx context.Context, now int64) error {
+	ctx = sqlrun.Slow(ctx)
 	var done cursors
 	err := s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
 		done, _, err = s.readCursors(ctx, conn)

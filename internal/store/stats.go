@@ -29,7 +29,7 @@ type QueueStats struct {
 // sorted by name. If only is not empty, it returns the statistics of that queue alone.
 func (s *Store) Stats(ctx context.Context, only string, limit int) ([]QueueStats, error) {
 	var c *counter
-	err := s.read(ctx, func(ctx context.Context, conn dialect.Conn) error {
+	err := s.readSlow(ctx, func(ctx context.Context, conn dialect.Conn) error {
 		c = &counter{s: s, conn: conn, queues: map[string]*QueueStats{}}
 		if limit == 0 {
 			_, err := c.count(ctx, s.sql.Texts.Count, nil)
@@ -54,7 +54,7 @@ func (s *Store) Stats(ctx context.Context, only string, limit int) ([]QueueStats
 
 // CountQueues counts the queues that Stats would count, without their tasks.
 func (s *Store) CountQueues(ctx context.Context) (n int, err error) {
-	err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) error {
+	err = s.readSlow(ctx, func(ctx context.Context, conn dialect.Conn) error {
 		c := &counter{s: s, conn: conn, queues: map[string]*QueueStats{}}
 		err := c.findQueues(ctx)
 		n = len(c.queues)

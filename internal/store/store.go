@@ -5,6 +5,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"log/slog"
 	"slices"
@@ -95,6 +96,11 @@ func (s *Store) Backdated(queue string, by time.Duration) { s.sql.Backdated(queu
 // Reserve keeps connections for the statements of the context that it returns; see sqlrun.Session.Reserve.
 func (s *Store) Reserve(ctx context.Context) (reserved context.Context, conns int, release func()) {
 	return s.sql.Reserve(ctx)
+}
+
+// BeginTx begins a transaction of the program; see sqlrun.Session.BeginTx.
+func (s *Store) BeginTx(ctx context.Context, cancel func(), opts *sql.TxOptions) (*sql.Tx, func(error), error) {
+	return s.sql.BeginTx(ctx, cancel, opts)
 }
 
 // IsConflict reports whether err means that the database rolled a transaction back in favor of another.

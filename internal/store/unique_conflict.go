@@ -141,6 +141,8 @@ func (b *uniqueBatch) findLost(ctx context.Context) bool {
 	if len(b.added) == 0 && len(b.changes) == 0 {
 		return true // it wrote nothing
 	}
+	ctx, cancel := context.WithTimeout(ctx, searchTimeout)
+	defer cancel()
 	for _, pause := range searchPauses {
 		if Sleep(ctx, pause) != nil {
 			return false

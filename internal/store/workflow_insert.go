@@ -90,6 +90,8 @@ func (s *Store) InsertWorkflowTx(ctx context.Context, tx sqlrun.Tx, w *NewWorkfl
 
 // findWorkflow reports whether a workflow whose insert was not answered is there.
 func (s *Store) findWorkflow(ctx context.Context, w *NewWorkflow) bool {
+	ctx, cancel := context.WithTimeout(ctx, searchTimeout)
+	defer cancel()
 	for _, pause := range searchPauses {
 		if Sleep(ctx, pause) != nil {
 			return false

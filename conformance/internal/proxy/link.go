@@ -18,6 +18,7 @@ type link struct {
 	cutTimer       *time.Timer // not nil: answers are kept back, and the timer cuts
 	keep           int         // bytes of the answer that are not kept back
 	cutting        bool        // the client gets nothing more
+	stranded       bool        // nothing passes; see Strand
 	after          int         // the requests until the one that the rule is about; 0 if none has had its text
 }
 
@@ -85,6 +86,10 @@ var errCut = errors.New("cut")
 func (p *Proxy) toServer(l *link, b []byte) error {
 	p.wait()
 	p.mu.Lock()
+	if l.stranded {
+		p.mu.Unlock()
+		return nil
+	}
 	hit := false
 	if !l.asking {
 		l.asking = true
@@ -146,6 +151,9 @@ func (p *Proxy) toClient(l *link, b []byte) error {
 	p.wait()
 	p.mu.Lock()
 	l.asking = false
+	if l.stranded {
+		b = nil
+	}
 	timer := l.cutTimer
 	if timer != nil {
 		b = b[:min(len(b), l.keep)]

@@ -139,6 +139,15 @@ func (p *Proxy) Stall() {
 	}
 }
 
+// Strand makes the connections that exist now pass nothing more, without closing them. New ones work.
+func (p *Proxy) Strand() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		l.stranded = true
+	}
+}
+
 // resume lets pass what was stalled.
 func (p *Proxy) resume() {
 	p.mu.Lock()

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"net"
 	"regexp"
@@ -178,6 +179,28 @@ func TestProxyStallsAndCloses(t *testing.T) {
 	p.Heal()
 	if _, err := dial(t, p).ask("three\n"); err != nil {
 		t.Errorf("after the server came back: %v", err)
+	}
+}
+
+func TestStrandedConnectionsStayOpenAndNewOnesWork(t *testing.T) {
+	t.Parallel()
+	e := newEcho(t)
+	p := before(t, e)
+	c := dial(t, p)
+	if _, err := c.ask("one\n"); err != nil {
+		t.Fatal(err)
+	}
+	p.Strand()
+	var timeout net.Error
+	if line, err := c.askWithin("two\n", 50*time.Millisecond); !errors.As(err, &timeout) || !timeout.Timeout() {
+		t.Errorf("a stranded connection: got %q, %v, want no answer", line, err)
+	}
+	if _, err := dial(t, p).ask("three\n"); err != nil {
+		t.Errorf("a new connection: %v", err)
+	}
+	p.Close()
+	if heard := e.heard(); heard != "one\nthree\n" {
+		t.Errorf("the server heard %q", heard)
 	}
 }
 

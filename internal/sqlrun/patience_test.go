@@ -1,0 +1,57 @@
+package sqlrun
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dbq-go/dbq/dialect"
+)
+
+func TestTryEndsWhenTheServerIsSilent(t *testing.T) {
+	t.Parallel()
+	type on = func(context.Context) context.Context
+	lease := func(d time.Duration) on {
+		return func(ctx context.Context) context.Context {
+			return WithPatience(ctx, func() time.Duration { return d / 3 })
+		}
+	}
+	plain, short := func(ctx context.Context) context.Context { return ctx }, lease(time.Second)
+	for name, tt := range map[string]struct {
+		of   on
+		want time.Duration
+	}{
+		"a call":              {plain, answerTimeout},
+		"a worker":            {lease(15 * time.Second), 5 * time.Second},
+		"with a short lease":  {short, leastPatience},
+		"with a long lease":   {lease(time.Hour), answerTimeout},
+		"a migration":         {Slow, slowTimeout},
+		"a worker's cleaning": {func(ctx context.Context) context.Context { return Slow(short(ctx)) }, slowTimeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := NewSession(fake{classify: dialect.ClassifyConn}, dialect.Pool{}, dialect.Server{}, dialect.Names{})
+				try, most := s.try(tt.of(t.Context())), tt.want
+				time.Sleep(most - time.Second)
+				tryOf(context.WithoutCancel(try)).answered() // as a statement within it does
+				begin := time.Now()
+				<-try.Done()
+				if got := time.Since(begin); got != most {
+					t.Errorf("it ended %v after the last answer, want %v", got, most)
+				}
+				for err, want := range map[error]dialect.Class{
+					context.Canceled:                                dialect.Ambiguous,
+					&TxError{Err: context.Canceled}:                 dialect.Unavailable,
+					&TxError{Committing: true, Err: errors.New("")}: dialect.Ambiguous,
+				} {
+					if got := try.end(err); !Silent(got) || s.Class(got) != want {
+						t.Errorf("%v became %v, %v, want %v", err, got, s.Class(got), want)
+					}
+				}
+			})
+		})
+	}
+}
