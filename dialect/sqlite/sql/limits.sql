@@ -1,8 +1,8 @@
 -- DueKeys
--- Runs in a checkout of a queue with limits per key, while many tasks are due. Index: task_key, one entry for each
--- key: the first after all entries of the key before. It gives the row id, by which the row is read: whole, but for a
--- large payload, so that the checkout need not read the tasks that it chooses from these again. Of a row with much else
--- in it, it reads only what every search does: max_attempts is 0.
+-- Runs in a checkout of a queue with limits per key. Index: task_key, one entry for each key: the first after all
+-- entries of the key before. It gives the row id, by which the row is read: whole, but for a large payload, so that
+-- the checkout need not read the tasks that it chooses from these again. Of a row with much else in it, it reads only
+-- what every search does: max_attempts is 0.
 WITH RECURSIVE k (place, n) AS (
   SELECT (SELECT t.rowid
             FROM {task} AS t
