@@ -207,8 +207,7 @@ type Statements struct {
 	// without a due time, and is not cancelled. It must cost what it returns.
 	HeadsOfKeys Batch `columns:"task_key" args:"queue block" empty:"default"`
 	// DueKeys returns the same of the next :limit keys after :after that have tasks of :queue with a due time: of each
-	// key the task that is due first, even if its time has not come, and the database's clock as now. It may return more
-	// columns, which a Checkout finds in its Given.
+	// key the task that is due first, even if its time has not come, and the database's clock as now.
 	DueKeys string `args:"queue after limit" empty:"default"`
 	// KeyRates returns the rows of :queue in the table key_rate whose key is a :name: task_key and full_at.
 	KeyRates Batch `columns:"name" args:"queue" empty:"default"`
