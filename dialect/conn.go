@@ -27,14 +27,6 @@ type Pipeline interface {
 	// Later runs a statement before the next one, at the latest, and then sets touched to the number of affected rows.
 	// Its error may be that of the next.
 	Later(ctx context.Context, touched *int64, query string, args ...any) error
-	// ReadLater is Later for a statement that returns rows, which are valid until read returns.
-	ReadLater(ctx context.Context, read func(Rows) error, query string, args ...any) error
-	// CommitWithNext makes the next statement the last one of the transaction: COMMIT follows in the same round trip. If
-	// it returns false, it does nothing.
-	CommitWithNext() bool
-	// Committing reports whether a statement was sent with COMMIT. If that has failed, whether it was committed is
-	// unknown, as after COMMIT.
-	Committing() bool
 }
 
 // Native is implemented by a dialect whose driver is faster when it is called below database/sql.

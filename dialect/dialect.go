@@ -155,9 +155,6 @@ type CheckoutRequest struct {
 	// Given are the due tasks to lease, as statements of this transaction returned them: their ids, fences and sizes of
 	// payloads. It comes with OnlyDue. Nil means that the checkout searches.
 	Given []Row
-	// Last allows a dialect to commit with the statement that leases Given, see Pipeline.CommitWithNext: the caller has
-	// nothing to add to its transaction.
-	Last bool
 }
 
 // Search is one of the two searches of a checkout.

@@ -207,17 +207,8 @@ type Statements struct {
 	// without a due time, and is not cancelled. It must cost what it returns.
 	HeadsOfKeys Batch `columns:"task_key" args:"queue block" empty:"default"`
 	// DueKeys returns the same of the next :limit keys after :after that have tasks of :queue with a due time: of each
-	// key the task that is due first, even if its time has not come, and the database's clock as now. It may return more
-	// columns, which a Checkout finds in its Given.
+	// key the task that is due first, even if its time has not come, and the database's clock as now.
 	DueKeys string `args:"queue after limit" empty:"default"`
-	// DueKeysNext is DueKeys for the keys after after_key of the JSON object in the record of the limits of :queue. It is
-	// for dialects whose connections are Pipelines: it runs in the round trip that locks and reads the record. If the
-	// client knows that key, it runs DueKeys instead, in the same round trip before the record is locked.
-	DueKeysNext string `args:"queue limit" empty:"allowed"`
-	// Durable waits until a crash of the server could not undo the leases of :id, which a checkout has under :holder. It
-	// is for a dialect whose Checkout commits without waiting for that, and waits before it returns. A search for the
-	// tasks of a checkout whose answer was lost runs it before it returns them.
-	Durable Batch `columns:"id" args:"holder" empty:"allowed"`
 	// KeyRates returns the rows of :queue in the table key_rate whose key is a :name: task_key and full_at.
 	KeyRates Batch `columns:"name" args:"queue" empty:"default"`
 	// SetKeyRates adds rows for the keys :name of :queue to it, or changes those that exist: :name :full_at. The

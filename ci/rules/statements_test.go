@@ -19,7 +19,7 @@ var dialects = []string{"mysql", "oracle", "postgres", "sqlite"}
 // does. A field of Statements is in every dialect, unless its tag says that it may be empty.
 var some = []struct{ dialects, why, statements string }{
 	{"postgres", "statements that find and take, statistics of dead tuples",
-		"ready within, take ready, take expired, dead tuples, commit early"},
+		"ready within, take ready, take expired, dead tuples"},
 	{"mysql", "two products and TiDB, turns of large checkouts",
 		"ready sizes, turn lock, turn free, try lock ready, try lock expired, known_started, lock settle, lock remove"},
 	{"oracle", "arrays, which return nothing, and the strategy update", "update, taken, lock, settled"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -91,6 +92,14 @@ func (w *working) ending(task dbq.Task, last bool) {
 	}
 }
 
+// cancelling forgets a task for good: its cancellation ends the attempt of whoever has it by now.
+func (w *working) cancelling(id uuid.UUID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ends[id], w.fence[id] = true, math.MaxInt64
+	delete(w.tasks, id)
+}
+
 func limitNever(t *test) {
 	const most = 7
 	t.workLimited(admin.QueueLimits{Leased: most}, func(int) string { return "" }, func(w *working) error {
@@ -167,7 +176,7 @@ func (t *test) workLimited(l admin.QueueLimits, key func(i int) string, most fun
 					case 2:
 						o = dbq.Released(0)
 					case 3:
-						w.ending(task, true)
+						w.cancelling(task.ID)
 						if err := admin.New(c).Operate(t.ctx, admin.Cancel, task.ID); err == nil {
 							done.Store(task.ID, true)
 						} else if !errors.Is(err, dbq.ErrWrongState) {

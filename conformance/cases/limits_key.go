@@ -293,8 +293,8 @@ func limitHot(t *test) {
 func limitNoKey(t *test) {
 	for _, many := range []int{3, 600} {
 		_, q := t.limited(admin.QueueLimits{KeyLeased: 1})
-		t.enqueueMany(q, many, func(_ int, nt *dbq.NewTask) { nt.Priority = 1; nt.Key = "hot" })
-		t.enqueueMany(q, 5, func(i int, nt *dbq.NewTask) { nt.Delay = time.Nanosecond })
+		t.enqueueMany(q, many, func(_ int, nt *dbq.NewTask) { nt.Priority = 2; nt.Key = "hot" })
+		t.enqueueMany(q, 5, func(i int, nt *dbq.NewTask) { nt.Delay, nt.Priority = time.Nanosecond, i%2 })
 		n := 0
 		for _, task := range t.takeEventually(q, 6, long) {
 			if task.Key == "" {

@@ -84,9 +84,9 @@ func countedServer(t *testing.T, dsn string) (counted string, reset func(), coun
 	return u.String(), func() { p.Set(proxy.Rule{}) }, p.Requests
 }
 
-// TestLimitsAreLockedForOneRoundTrip counts the round trips of a checkout within limits where statements are sent
-// together: one locks the limits and reads, and one leases and commits.
-func TestLimitsAreLockedForOneRoundTrip(t *testing.T) {
+// TestLimitsAreLockedForFiveRoundTrips counts the round trips of a checkout within limits where statements are sent
+// together: one locks the limits and reads them, two count the leased tasks and find keys, one leases, and one commits.
+func TestLimitsAreLockedForFiveRoundTrips(t *testing.T) {
 	onEngines(t, func(t *testing.T, target target, dsn string) {
 		if target.driver != "pgx" {
 			t.Skipf("the driver %q sends each statement alone", target.driver)
@@ -120,8 +120,8 @@ func TestLimitsAreLockedForOneRoundTrip(t *testing.T) {
 			}
 			least = min(least, counts())
 		}
-		if least != 2 {
-			t.Errorf("a checkout takes %d round trips, want 2", least)
+		if least != 5 {
+			t.Errorf("a checkout takes %d round trips, want 5", least)
 		}
 	})
 }

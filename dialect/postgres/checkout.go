@@ -176,22 +176,6 @@ func (c *checkout) given(ctx context.Context) ([]dialect.Row, error) {
 	return c.takeSeen(ctx, "ready", c.budget.Fit(c.r.Given), nil)
 }
 
-// commitEarly makes the COMMIT of a checkout within limits free the lock of these before it is on the disk: otherwise
-// the other checkouts of the queue would wait for the disk, one after the other. The same round trip then waits for it,
-// before the tasks are handed out. Where sessions are not READ COMMITTED by default, a transaction of a single
-// statement could fail.
-func (c *checkout) commitEarly(ctx context.Context, conn *nativeConn, ids any, n int) error {
-	if c.s.Server.ExplicitTx || c.s.Server.Product != product {
-		return nil
-	}
-	if err := conn.Later(ctx, new(int64), c.s.Statements.Own["commit early"].SQL); err != nil {
-		return err
-	}
-	args := dialect.Args{"id": ids, "holder": c.r.Holder}
-	_, err := c.s.ExecBatch(ctx, afterCommit{conn}, c.s.Statements.Durable, args, n)
-	return err
-}
-
 // takeSeen takes those of seen whose fence is still the same, on the connection of run. If run is nil, it begins a
 // transaction if it needs one.
 func (c *checkout) takeSeen(
@@ -208,11 +192,6 @@ func (c *checkout) takeSeen(
 		run = c.s.Do
 	}
 	err = run(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-		if p, ok := conn.(*nativeConn); ok && c.r.Last && len(seen) <= take.Max && p.CommitWithNext() {
-			if err = c.commitEarly(ctx, p, args["id"], len(seen)); err != nil {
-				return err
-			}
-		}
 		if rows, err = c.took(c.s.QueryBatch(ctx, conn, take, args, len(seen))); err == nil {
 			err = c.s.EnqueueNotices(ctx, conn, rows)
 		}

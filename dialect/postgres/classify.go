@@ -15,9 +15,6 @@ func (Dialect) Classify(err error) dialect.Class {
 	if errors.Is(err, dialect.ErrNoDatabase) {
 		return dialect.Unavailable
 	}
-	if errors.Is(err, errNotDurable) {
-		return dialect.Ambiguous
-	}
 	var e *pgconn.PgError
 	if !errors.As(err, &e) {
 		var connect *pgconn.ConnectError // of a pool that the caller made

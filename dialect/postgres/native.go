@@ -3,8 +3,6 @@ package postgres
 import (
 	"context"
 	"database/sql"
-	"errors"
-	"fmt"
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/google/uuid"
@@ -22,17 +20,13 @@ type nativeConn struct {
 	conn  *sql.Conn
 	std   dialect.Conn
 	later []later // to be sent with the next statement
-	// commitNext is whether the next statement is sent with COMMIT, and committing whether one was.
-	commitNext, committing bool
-	after                  *later // to be sent behind COMMIT
 }
 
-// later is a statement of Later, or of ReadLater.
+// later is a statement of Later.
 type later struct {
 	query   string
 	args    []any
 	touched *int64
-	read    func(dialect.Rows) error
 }
 
 var (
@@ -40,11 +34,8 @@ var (
 	_ dialect.Pipeline = (*nativeConn)(nil)
 )
 
-// raw calls f with the connection of pgx, if it is one. It fails after the last statement of the transaction.
+// raw calls f with the connection of pgx, if it is one.
 func (c *nativeConn) raw(f func(conn *pgx.Conn) error) (isPgx bool, err error) {
-	if c.committing {
-		return false, errEnded
-	}
 	err = c.conn.Raw(func(conn any) error {
 		p, ok := conn.(interface{ Conn() *pgx.Conn })
 		if isPgx = ok; !ok {
@@ -57,66 +48,16 @@ func (c *nativeConn) raw(f func(conn *pgx.Conn) error) (isPgx bool, err error) {
 
 // Later keeps a statement for the pipeline of the next one. Without pgx it runs the statement.
 func (c *nativeConn) Later(ctx context.Context, touched *int64, query string, args ...any) error {
-	return c.keep(ctx, later{query: query, args: args, touched: touched})
-}
-
-// ReadLater is Later for a statement that returns rows.
-func (c *nativeConn) ReadLater(
-	ctx context.Context, read func(dialect.Rows) error, query string, args ...any,
-) error {
-	return c.keep(ctx, later{query: query, args: args, read: read})
-}
-
-func (c *nativeConn) keep(ctx context.Context, l later) error {
 	isPgx, err := c.raw(func(*pgx.Conn) error { return nil })
 	if err == nil && isPgx {
-		c.later = append(c.later, l)
+		c.later = append(c.later, later{query, args, touched})
 	} else if err == nil {
-		err = c.runStd(ctx, l)
+		*touched, err = c.std.Exec(ctx, query, args...)
 	}
 	return err
 }
 
-// CommitWithNext makes the next statement the last one, if the connection is one of pgx.
-func (c *nativeConn) CommitWithNext() bool {
-	isPgx, err := c.raw(func(*pgx.Conn) error { return nil })
-	c.commitNext = err == nil && isPgx
-	return c.commitNext
-}
-
-// Committing reports whether a statement was sent with COMMIT.
-func (c *nativeConn) Committing() bool { return c.committing }
-
-// afterCommit keeps a statement that is to follow COMMIT in the same round trip.
-type afterCommit struct{ *nativeConn }
-
-// Exec keeps the statement. Its number of rows is not known.
-func (c afterCommit) Exec(_ context.Context, query string, args ...any) (int64, error) {
-	c.after = &later{query: query, args: args}
-	return 0, nil
-}
-
-// errNotDurable means that a transaction was committed, but a crash of the server could still undo it.
-var errNotDurable = errors.New("postgres: waiting for the disk after COMMIT")
-
-// errEnded is a bug of the caller: the statement would not be in the transaction.
-var errEnded = errors.New("postgres: a statement after the last one of its transaction")
-
-// runStd runs a statement of Later through database/sql.
-func (c *nativeConn) runStd(ctx context.Context, l later) (err error) {
-	if l.read == nil {
-		*l.touched, err = c.std.Exec(ctx, l.query, l.args...)
-		return err
-	}
-	rows, err := c.std.Query(ctx, l.query, l.args...)
-	if err != nil {
-		return err
-	}
-	return l.read(rows)
-}
-
-// pipelined sends the statements of Later with the next one, and calls read with the results of that. COMMIT follows if
-// it is the last one.
+// pipelined sends the statements of Later with the next one, and calls read with the results of that.
 func (c *nativeConn) pipelined(
 	ctx context.Context, conn *pgx.Conn, query string, args []any, read func(pgx.BatchResults) error,
 ) (err error) {
@@ -125,55 +66,27 @@ func (c *nativeConn) pipelined(
 		batch.Queue(l.query, l.args...)
 	}
 	batch.Queue(query, args...)
-	if c.commitNext {
-		batch.Queue("COMMIT")
-		if c.after != nil {
-			batch.Queue(c.after.query, c.after.args...)
-		}
-		c.committing = true
-	}
 	c.later = nil
 	results := conn.SendBatch(ctx, &batch)
-	committed := false
 	defer func() {
-		if closed := results.Close(); err == nil { // the transaction of the statement behind COMMIT ends here
+		if closed := results.Close(); err == nil {
 			err = closed
-		}
-		if err != nil && committed {
-			err = fmt.Errorf("%w: %w", errNotDurable, err)
 		}
 	}()
 	for _, l := range before {
-		if l.read != nil {
-			rows, err := results.Query()
-			if err == nil {
-				err = l.read(&pgxRows{Rows: rows})
-			}
-			if err != nil {
-				return err
-			}
-			continue
-		}
 		tag, err := results.Exec()
 		if err != nil {
 			return err
 		}
 		*l.touched = tag.RowsAffected()
 	}
-	if err = read(results); err != nil || !c.committing {
-		return err
-	}
-	if _, err = results.Exec(); err == nil && c.after != nil {
-		committed = true
-		_, err = results.Exec()
-	}
-	return err
+	return read(results)
 }
 
 // Exec runs a statement and returns the number of affected rows.
 func (c *nativeConn) Exec(ctx context.Context, query string, args ...any) (n int64, err error) {
 	isPgx, err := c.raw(func(conn *pgx.Conn) error {
-		if len(c.later) > 0 || c.commitNext {
+		if len(c.later) > 0 {
 			return c.pipelined(ctx, conn, query, args, func(results pgx.BatchResults) error {
 				tag, err := results.Exec()
 				n = tag.RowsAffected()
@@ -192,11 +105,8 @@ func (c *nativeConn) Exec(ctx context.Context, query string, args ...any) (n int
 
 // Query runs a statement through database/sql, after those of Later.
 func (c *nativeConn) Query(ctx context.Context, query string, args ...any) (rows dialect.Rows, err error) {
-	if c.committing {
-		return nil, errEnded
-	}
 	for _, l := range c.later {
-		if err = c.runStd(ctx, l); err != nil {
+		if *l.touched, err = c.std.Exec(ctx, l.query, l.args...); err != nil {
 			return nil, err
 		}
 	}
@@ -207,7 +117,7 @@ func (c *nativeConn) Query(ctx context.Context, query string, args ...any) (rows
 // Read runs a statement and passes its rows to read.
 func (c *nativeConn) Read(ctx context.Context, query string, args []any, read func(dialect.Rows) error) error {
 	isPgx, err := c.raw(func(conn *pgx.Conn) error {
-		if len(c.later) > 0 || c.commitNext {
+		if len(c.later) > 0 {
 			return c.pipelined(ctx, conn, query, args, func(results pgx.BatchResults) error {
 				rows, err := results.Query()
 				if err != nil {

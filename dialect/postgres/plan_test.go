@@ -118,12 +118,6 @@ func planEach(t *testing.T, s *sqlrun.Session, conn *sql.Conn) {
 			}
 			e.checkBatch(s, "take ready", s.Statements.Own["take ready"], n,
 				"state = 0 AND due < 2000000000000000 AND priority = 9")
-			ids, _ := e.rows(n, "state = 2 AND holder = 'done'") // no statement here has left dead index entries of these
-			e.check(fmt.Sprintf("durable, %d", n), n, n, func() error {
-				args := dialect.Args{"id": ids, "holder": "done"}
-				_, err := s.QueryBatch(t.Context(), e, s.Statements.Durable, args, n)
-				return err
-			})
 			e.checkBatch(s, "take expired", s.Statements.Own["take expired"], n, "state = 1 AND holder = 'gone'")
 			for name, b := range map[string]dialect.Batch{"settle": s.Statements.Settle, "remove": s.Statements.Remove,
 				"extend": s.Statements.Extend, "start": s.Statements.Start} {

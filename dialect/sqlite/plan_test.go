@@ -81,7 +81,7 @@ var wanted = map[string][]string{
 	"find reference": {"reference"},
 	"count up to":    {"busy", "failed", "ready"},
 	"next queue":     {"busy", "failed", "ready"},
-	"due keys":       {"key"},
+	"due keys":       {"id", "key"},
 	"id behind":      {"id"},
 	"id before":      {"id"},
 	"list window":    {"id"},

@@ -127,27 +127,15 @@ func takeExpired(
 	return b.TakeOver(ctx, s, c, seen, rows)
 }
 
-// takeGiven leases the due tasks that the request names. It reads those that DueKeys has not read as a whole: there is
-// no other writer that could have changed them since.
+// takeGiven leases the due tasks that the request names.
 func takeGiven(
 	ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args, b *dialect.Budget,
 ) error {
-	var rows, read []dialect.Row
-	for _, r := range b.Fit(args["given"].([]dialect.Row)) {
-		if r.MaxAttempts == 0 {
-			read = append(read, r)
-			continue
-		}
-		r.Attempt, r.Fence = r.Attempt+1, r.Fence+1
-		rows = append(rows, r)
-	}
-	if len(read) > 0 {
-		maps.Copy(args, batch.Keys(read))
-		found, err := s.QueryBatch(ctx, c, s.Statements.Own["given"], args, len(read))
-		if err != nil {
-			return err
-		}
-		rows = append(rows, found...)
+	given := b.Fit(args["given"].([]dialect.Row))
+	maps.Copy(args, batch.Keys(given))
+	rows, err := s.QueryBatch(ctx, c, s.Statements.Own["given"], args, len(given))
+	if err != nil {
+		return err
 	}
 	return take(ctx, s, c, args, b, rows, func(rows []dialect.Row) (int64, error) {
 		maps.Copy(args, batch.Keys(rows))

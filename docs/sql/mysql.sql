@@ -2127,9 +2127,9 @@ SELECT x.*
 
 -- ==== DueKeys ====
 -- Finds the next keys that have tasks with a due time, and of each key the task that is due first.
--- Runs in a checkout of a queue with limits per key, while many tasks are due. Index: task_key, two entries for each
--- key: one of a loose index scan, and the first of the key. MySQL sorts all tasks of the key unless ORDER BY names
--- task_key, and MariaDB 10.11 if it also names key_queue. With a hot key, both would read all of its tasks.
+-- Runs in a checkout of a queue with limits per key. Index: task_key, two entries for each key: one of a loose index
+-- scan, and the first of the key. MySQL sorts all tasks of the key unless ORDER BY names task_key, and MariaDB 10.11
+-- if it also names key_queue. With a hot key, both would read all of its tasks.
 SELECT t.id, t.fence, t.task_key, t.priority, t.due_at AS was_due, t.payload_size, {now} AS now
   FROM (
     SELECT (
@@ -2150,8 +2150,7 @@ SELECT t.id, t.fence, t.task_key, t.priority, t.due_at AS was_due, t.payload_siz
 
 -- ==== DueOfKeys ====
 -- Finds the first due tasks of some keys.
--- Runs in a checkout of a queue with limits per key, while many tasks are due. Index: task_key, one ordered range for
--- each key.
+-- Runs in a checkout of a queue with limits per key. Index: task_key, one ordered range for each key.
 -- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
 --   SELECT x.* FROM ( SELECT t.id, t.fence, t.task_key, t.priority, t.due_at AS was_due, t.payload_size FROM dbq_task
 --   AS t FORCE INDEX (dbq_task_key) WHERE t.key_queue = :queue AND t.task_key = :task_key AND t.key_due <= {now}

@@ -2247,8 +2247,8 @@ SELECT *
 
 -- ==== DueKeys ====
 -- Finds the next keys that have tasks with a due time, and of each key the task that is due first.
--- Runs in a checkout of a queue with limits per key, while many tasks are due. Index: task_key. It reads all entries of
--- the keys that it returns.
+-- Runs in a checkout of a queue with limits per key. Index: task_key. It reads all entries of the keys that it
+-- returns.
 SELECT x.*, {now} AS now
   FROM (
     SELECT t.key_name
@@ -2266,8 +2266,7 @@ SELECT x.*, {now} AS now
 
 -- ==== DueOfKeys ====
 -- Finds the first due tasks of some keys.
--- Runs in a checkout of a queue with limits per key, while many tasks are due. Index: task_key, one ordered range for
--- each key.
+-- Runs in a checkout of a queue with limits per key. Index: task_key, one ordered range for each key.
 -- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
 --   SELECT * FROM ( SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, t.payload_size FROM dbq_task t
 --   WHERE t.key_queue = :queue AND t.key_name = :task_key AND t.key_due <= {now} ORDER BY t.key_due, t.id FETCH FIRST

@@ -2086,25 +2086,6 @@ SELECT t.queue, count(*) AS tasks
 -- of the queue waiting, as long as its connection stays open.
 SET LOCAL idle_in_transaction_session_timeout = 10000;
 
--- ==== commit early ====
--- Makes the COMMIT of a checkout free the limits before it is on the disk; Durable follows.
--- Runs with the last statement of a checkout of a queue with limits per key. COMMIT then does not wait for the disk, so
--- that the limits are locked for less time. Durable follows before the tasks are handed out.
-SET LOCAL synchronous_commit = off;
-
--- ==== Durable ====
--- Waits until the tasks that a checkout has leased would survive a crash of the server.
--- Runs after a COMMIT that did not wait for the disk, in a transaction of its own. A lock of a row is in the log, after
--- that COMMIT, so the end of this transaction waits until both are on the disk, and on the standbys that the session
--- waits for. If the row was changed since, the commit of that change has waited. Index: the primary key.
--- At most 5000 rows.
-SELECT t.id
-  FROM dbq_task t
- WHERE t.id = ANY (CAST((SELECT CAST(:id AS uuid[])) AS uuid[]))
-   AND t.holder = CAST(:holder AS text)
- LIMIT 1
-   FOR UPDATE;
-
 -- ==== LockKV ====
 -- Locks the limits of a queue for a checkout, until its transaction ends. Index: the primary key of kv.
 UPDATE dbq_kv
@@ -2209,8 +2190,7 @@ SELECT * FROM (
 
 -- ==== DueKeys ====
 -- Finds the next keys that have tasks with a due time, and of each key the task that is due first.
--- Runs in a checkout of a queue with limits per key, while many tasks are due: before LockKV if the client knows the
--- key that was served last, and otherwise after it. Index: task_key, one entry for each key: the first after all
+-- Runs in a checkout of a queue with limits per key. Index: task_key, one entry for each key: the first after all
 -- entries of the key before.
 -- octet_length reads the size of a payload from the task's row, even if the payload is compressed or stored outside
 -- of the row.
@@ -2239,45 +2219,9 @@ WITH RECURSIVE k AS (
 SELECT k.id, k.fence, k.task_key, k.priority, k.was_due, k.payload_size, {now} AS now
   FROM k;
 
--- ==== DueKeysNext ====
--- Does the same for the keys after the one that was served last, before the client has read the limits.
--- Runs in a checkout of a queue with limits per key, while many tasks are due, right after LockKV, if the client does
--- not know the key that was served last. Indexes: task_key, one entry for each key, and the primary key of kv. The key
--- after which it begins is in the record of the limits, and before all others if there is none there.
--- octet_length reads the size of a payload from the task's row, even if the payload is compressed or stored outside
--- of the row.
-WITH RECURSIVE k AS (
-  (SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, coalesce(octet_length(t.payload), 0) AS payload_size,
-          1 AS n
-     FROM dbq_task t
-    WHERE t.queue = :queue
-      AND t.task_key > (SELECT coalesce(CAST(n.value AS json) ->> 'after_key', chr(1))
-                          FROM dbq_kv n
-                         WHERE n.namespace = 'limit'
-                           AND n.name = :queue)
-      AND t.due IS NOT NULL
-    ORDER BY t.task_key, t.due, t.id
-    LIMIT 1)
-   UNION ALL
-  SELECT x.*
-    FROM k
-   CROSS JOIN LATERAL (
-     SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due,
-            coalesce(octet_length(t.payload), 0) AS payload_size, k.n + 1
-       FROM dbq_task t
-      WHERE t.queue = :queue
-        AND t.task_key > k.task_key
-        AND t.due IS NOT NULL
-      ORDER BY t.task_key, t.due, t.id
-      LIMIT 1) AS x
-   WHERE k.n < CAST(:limit AS bigint))
-SELECT k.id, k.fence, k.task_key, k.priority, k.was_due, k.payload_size, {now} AS now
-  FROM k;
-
 -- ==== DueOfKeys ====
 -- Finds the first due tasks of some keys.
--- Runs in a checkout of a queue with limits per key, while many tasks are due. Index: task_key, one ordered range for
--- each key.
+-- Runs in a checkout of a queue with limits per key. Index: task_key, one ordered range for each key.
 -- octet_length reads the size of a payload from the task's row, even if the payload is compressed or stored outside
 -- of the row.
 -- At most 5000 rows.

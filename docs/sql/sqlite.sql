@@ -783,8 +783,8 @@ SELECT id, fence, length(payload) AS payload_size, holder AS was_holder, updated
 
 -- ==== given ====
 -- Finds the due tasks that a checkout of a queue with limits per key has chosen.
--- Runs in a queue with limits per key, for the chosen tasks that DueKeys has not read. Index: task_id. The rows are
--- returned as "take given" will leave them. coalesce keeps SQLite from reading all of task_ready.
+-- Runs in a queue with limits per key, for the chosen tasks. Index: task_id. The rows are returned as "take given" will
+-- leave them. coalesce keeps SQLite from reading all of task_ready.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id, :fence)
 SELECT t.id, t.reference, t.kind, t.task_key, t.priority, t.attempt + 1 AS attempt, t.max_attempts, t.lapses,
@@ -1802,45 +1802,25 @@ SELECT * FROM (
 
 -- ==== DueKeys ====
 -- Finds the next keys that have tasks with a due time, and of each key the task that is due first.
--- Runs in a checkout of a queue with limits per key, while many tasks are due. Index: task_key, one entry for each
--- key: the first after all entries of the key before. It gives the row id, by which the row is read: whole, but for a
--- large payload, so that the checkout need not read the tasks that it chooses from these again. Of a row with much else
--- in it, it reads only what every search does: max_attempts is 0.
-WITH RECURSIVE k (place, n) AS (
-  SELECT (SELECT t.rowid
-            FROM dbq_task AS t
-           WHERE t.queue = :queue
-             AND t.task_key > :after
-             AND t.due IS NOT NULL
+WITH RECURSIVE k (id, n) AS (
+  SELECT (SELECT t.id
+            FROM dbq_task t
+           WHERE t.queue = :queue AND t.task_key > :after AND t.due IS NOT NULL
            ORDER BY t.task_key, t.due, t.id
            LIMIT 1), 1
    UNION ALL
-  SELECT (SELECT t.rowid
-            FROM dbq_task AS t
-           WHERE t.queue = :queue
-             AND t.task_key > p.task_key
-             AND t.due IS NOT NULL
+  SELECT (SELECT t.id
+            FROM dbq_task t
+           WHERE t.queue = :queue AND t.task_key > p.task_key AND t.due IS NOT NULL
            ORDER BY t.task_key, t.due, t.id
            LIMIT 1), k.n + 1
     FROM k
-   CROSS JOIN dbq_task AS p
-   WHERE p.rowid = k.place
-     AND k.n < :limit)
-SELECT t.id, t.reference, t.kind, t.task_key, t.priority, t.attempt, t.lapses, t.fence, t.created,
-       CASE WHEN coalesce(octet_length(t.result), 0) + coalesce(octet_length(t.headers), 0)
-                   + coalesce(octet_length(t.progress), 0) <= 1000 THEN t.max_attempts ELSE 0 END AS max_attempts,
-       CASE WHEN coalesce(octet_length(t.result), 0) + coalesce(octet_length(t.headers), 0)
-                   + coalesce(octet_length(t.progress), 0) <= 1000 THEN t.headers END AS headers,
-       CASE WHEN coalesce(octet_length(t.result), 0) + coalesce(octet_length(t.headers), 0)
-                   + coalesce(octet_length(t.progress), 0) <= 1000 THEN t.progress END AS progress,
-       CASE WHEN coalesce(octet_length(t.result), 0) + coalesce(octet_length(t.headers), 0)
-                   + coalesce(octet_length(t.progress), 0) <= 1000 THEN t.result END AS result,
-       length(t.result) AS result_size,
-       CASE WHEN length(t.payload) <= 1000 THEN t.payload END AS payload, length(t.payload) AS payload_size,
-       t.due AS was_due, {now} AS now
+   CROSS JOIN dbq_task p
+   WHERE p.id = k.id AND k.n < :limit)
+SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, length(t.payload) AS payload_size, {now} AS now
   FROM k
- CROSS JOIN dbq_task AS t
- WHERE t.rowid = k.place;
+ CROSS JOIN dbq_task t
+ WHERE t.id = k.id;
 
 -- ==== DueOfKeys ====
 -- Finds the first due tasks of some keys.

@@ -67,29 +67,6 @@ func (s *Session) ExecLater(
 	return later(ctx, c, q, values...)
 }
 
-// QueryLater is QueryAs for a Pipeline: the rows are there when the next statement on c has run, whose error may be
-// that of both. Without a Pipeline it runs nothing, and returns nil.
-func QueryLater[T any](
-	ctx context.Context, s *Session, c dialect.Conn, text string, args dialect.Args,
-) (out *[]T, err error) {
-	p, ok := c.(dialect.Pipeline)
-	if !ok {
-		return nil, nil
-	}
-	q, values, err := s.binder.bind(text, args)
-	if err != nil {
-		return nil, err
-	}
-	atMost, _ := args["limit"].(int)
-	out = new([]T)
-	return out, p.ReadLater(ctx, func(rows dialect.Rows) (err error) {
-		if *out, err = scan[T](ctx, rows, atMost); err == nil {
-			restoreEmpty(*out)
-		}
-		return err
-	}, q, values...)
-}
-
 // beginByDriver begins and ends by database/sql. Such a transaction is rolled back when its context ends, so it gets a
 // context that does not end with the caller's. Its statements use the caller's context, and COMMIT has a timeout of its
 // own.

@@ -235,20 +235,15 @@ func (s *Session) lockedTx(
 		}
 	}()
 	err = f(ctx, tx.on)
-	pipeline, _ := tx.on.(dialect.Pipeline)
-	committing := pipeline != nil && pipeline.Committing()
 	if err == nil && lock.Early {
 		if _, err = s.Exec(ctx, tx.on, lock.Free, lock.Args); err == nil {
 			lock.Take = ""
 		}
 	}
 	if err != nil {
-		return &TxError{Committing: committing, Err: err}
+		return &TxError{Err: err}
 	}
 	finished = true
-	if committing {
-		return nil
-	}
 	if err = s.end(ctx, tx, tx.commit); err != nil {
 		return &TxError{Committing: true, Err: err}
 	}

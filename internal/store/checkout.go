@@ -127,25 +127,5 @@ func (s *Store) searchCheckout(ctx context.Context, queue, token string, known [
 		seen[r.ID] = true
 	}
 	more = slices.DeleteFunc(more, func(r dialect.Row) bool { return seen[r.ID] })
-	if err := s.makeDurable(ctx, token, more); err != nil {
-		failed(err)
-		return nil
-	}
 	return more
-}
-
-// makeDurable waits until a crash of the server cannot undo the leases of a checkout any more.
-func (s *Store) makeDurable(ctx context.Context, token string, rows []dialect.Row) error {
-	durable := s.sql.Texts.Durable
-	if durable.SQL == "" || len(rows) == 0 {
-		return nil
-	}
-	ids := make(dialect.Col[uuid.UUID], len(rows))
-	for i, row := range rows {
-		ids[i] = row.ID
-	}
-	return s.sql.Do(ctx, func(ctx context.Context, conn dialect.Conn) error {
-		_, err := s.sql.QueryBatch(ctx, conn, durable, dialect.Args{"id": ids, "holder": token}, len(ids))
-		return err
-	})
 }

@@ -169,7 +169,7 @@ func (s *Store) SetLimits(ctx context.Context, queue string, change func(Limits)
 		return err
 	}
 	err := s.writeBy(ctx, s.limitsTx, func(ctx context.Context, conn dialect.Conn, _ bool) error {
-		old, exists, _, err := s.lockLimits(ctx, conn, queue, nil)
+		old, exists, _, err := s.lockLimits(ctx, conn, queue)
 		if err != nil {
 			return err
 		}
@@ -264,19 +264,14 @@ func (s *Store) limitsTx(ctx context.Context, f func(context.Context, dialect.Co
 }
 
 // lockLimits locks the limits of a queue until its transaction, a limitsTx, ends, and then reads them, and whether the
-// queue is paused. Between these, it runs the statements of ahead.
-func (s *Store) lockLimits(ctx context.Context, conn dialect.Conn, queue string, ahead func() error) (
+// queue is paused.
+func (s *Store) lockLimits(ctx context.Context, conn dialect.Conn, queue string) (
 	r Record, exists, paused bool, err error,
 ) {
 	locked, err := s.sql.ExecLater(ctx, conn, s.sql.Texts.LockKV,
 		dialect.Args{"namespace": dialect.LimitNamespace, "name": queue})
 	if err != nil {
 		return r, false, false, err
-	}
-	if ahead != nil {
-		if err := ahead(); err != nil {
-			return r, false, false, err
-		}
 	}
 	rows, err := sqlrun.QueryAs[Record](ctx, s.sql, conn, s.sql.Texts.QueueKV, dialect.Args{"name": queue})
 	if err != nil || *locked == 0 { // another client may have added it since
@@ -297,14 +292,6 @@ type limitState struct {
 	limited atomic.Bool
 	checked atomic.Int64 // when the queue was found to have none, in nanoseconds
 	refused atomic.Bool  // the last checkout found nothing that it might take
-	backlog atomic.Bool  // more tasks were due than DueFirst returns
-	walked  atomic.Int64 // how many checkouts in a row have passed over maxKeys keys, or locked rows, in vain
-	walk    vainWalk
-	spare   spareKeys
-	gate    checkoutGate
-	turn    turnGuess
-	locked  lockedTasks
-	limits  atomic.Pointer[Limits] // as they were last read
 }
 
 func (s *Store) limitState(queue string) *limitState {

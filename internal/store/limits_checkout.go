@@ -39,8 +39,11 @@ type limitedCheckout struct {
 	more   bool          // tasks may be due that it has not come to
 }
 
-// errNothing rolls back a transaction that has leased nothing.
-var errNothing = errors.New("nothing to lease")
+// What rolls back the transaction of a checkout: it has leased nothing; or it has chosen tasks that others have locked.
+var (
+	errNothing = errors.New("nothing to lease")
+	errLocked  = errors.New("chosen tasks are locked")
+)
 
 // checkoutLimited is a checkout of a queue with limits. Its transaction first locks the record of the limits, so that
 // one checkout of the queue follows another; counts the leased tasks by statements that begin after that; and then
@@ -53,31 +56,20 @@ func (s *Store) checkoutLimited(ctx context.Context, r dialect.CheckoutRequest) 
 			return limitedCheckout{wait: wait}, true, err
 		}
 	}
-	chosen, leave, err := st.gate.enter(ctx)
-	if err != nil {
-		return limitedCheckout{}, true, err
-	}
-	defer leave()
-	again := false // the second time it does not commit before it knows that it has leased something
-	for range 2 {
+	for _, passLocked := range []bool{false, true} {
 		err = s.limitsTx(ctx, func(ctx context.Context, conn dialect.Conn) error {
-			within := checkoutWithin{s: s, conn: conn, r: r, state: st, chosen: chosen, separate: again}
-			if err := within.readKeysAhead(ctx); err != nil {
-				return err
-			}
-			rec, exists, paused, err := s.lockLimits(ctx, conn, r.Queue, func() error { return within.readAhead(ctx) })
+			rec, exists, paused, err := s.lockLimits(ctx, conn, r.Queue)
 			if limited = exists; err != nil || !exists {
 				return err
 			}
 			if paused {
 				return errNothing
 			}
-			within.now, within.old = rec.Now*int64(time.Microsecond), rec
-			out, err = within.run(ctx)
-			again = within.again
+			within := checkoutWithin{s: s, conn: conn, r: r, passLocked: passLocked, now: rec.Now * int64(time.Microsecond)}
+			out, err = within.run(ctx, rec)
 			return err
 		})
-		if err != nil || !again {
+		if !errors.Is(err, errLocked) {
 			break
 		}
 	}
@@ -113,15 +105,13 @@ func (s *Store) refusedAgain(ctx context.Context, queue string) (idle bool, wait
 
 // checkoutWithin is a checkout under locked limits.
 type checkoutWithin struct {
-	s     *Store
-	conn  dialect.Conn
-	r     dialect.CheckoutRequest
-	state *limitState
-	now   int64 // the database's clock in nanoseconds
-	// chosen lets the next checkout of this client begin.
-	chosen func()
+	s    *Store
+	conn dialect.Conn
+	r    dialect.CheckoutRequest
+	now  int64 // the database's clock in nanoseconds
+	// passLocked reports that it is to lock what it finds before it chooses from it.
+	passLocked bool
 
-	ahead  ahead
 	limits Limits
 	rec    limitRecord
 	starts int // that the rate allows
@@ -131,21 +121,14 @@ type checkoutWithin struct {
 	more   bool
 	// returned reports that tasks were taken over and are due again.
 	returned bool
-
-	old      Record
-	written  limitRecord // c.rec as it is in the database, or will be with the next statement
-	separate bool        // COMMIT is a request of its own
-	again    bool        // it has committed without a task, because all that it chose were locked
 }
 
-func (c *checkoutWithin) run(ctx context.Context) (out limitedCheckout, err error) {
-	if c.rec, c.limits, err = parseLimits(c.old); err != nil {
+func (c *checkoutWithin) run(ctx context.Context, old Record) (out limitedCheckout, err error) {
+	if c.rec, c.limits, err = parseLimits(old); err != nil {
 		return out, err
 	}
-	limits := c.limits
-	c.written = c.rec
+	was := c.rec
 	c.rates.keys = map[string]*keyRate{}
-	c.state.limits.Store(&limits)
 	if c.starts, out.wait = c.limits.Rate.allowed(c.now, c.rec.Full); c.starts == 0 {
 		return out, errNothing
 	}
@@ -161,34 +144,17 @@ func (c *checkoutWithin) run(ctx context.Context) (out limitedCheckout, err erro
 			started, at = started+1, max(at, row.Updated*int64(time.Microsecond))
 		}
 	}
-	out.leased, out.more = c.leased, c.more
+	out.leased, out.more, out.wait = c.leased, c.more, c.rates.wait
 	if c.rec.Full = c.limits.Rate.after(at, c.rec.Full, started); started == c.starts {
 		_, out.wait = c.limits.Rate.allowed(at, c.rec.Full)
-	} else {
-		out.wait = c.state.walk.soonest(c.now, c.rates.wait)
 	}
 	switch {
-	case c.committing():
-		return out, nil
-	case c.rec == c.written && len(c.leased.Rows) == 0 && !c.returned:
-		return out, errNothing
+	case c.rec != was:
+		err = c.s.putLimits(ctx, c.conn, old, true, c.r.Queue, c.rec)
+	case len(c.leased.Rows) == 0 && !c.returned:
+		err = errNothing
 	}
-	return out, c.write(ctx)
-}
-
-// write writes what has changed in the record of the limits.
-func (c *checkoutWithin) write(ctx context.Context) error {
-	if c.rec == c.written {
-		return nil
-	}
-	c.written = c.rec
-	return c.s.putLimits(ctx, c.conn, c.old, true, c.r.Queue, c.rec)
-}
-
-// committing reports whether the transaction has ended with a statement of addChosen.
-func (c *checkoutWithin) committing() bool {
-	p, ok := c.conn.(dialect.Pipeline)
-	return ok && p.Committing()
+	return out, err
 }
 
 // lease takes over expired leases, which keep their slots, and leases due tasks for free slots, in the order asked for.
@@ -209,7 +175,7 @@ func (c *checkoutWithin) lease(ctx context.Context) error {
 	if err := c.leaseDue(ctx); err != nil {
 		return err
 	}
-	if len(c.leased.Rows) == 0 && !c.r.Expired && !c.committing() {
+	if len(c.leased.Rows) == 0 && !c.r.Expired {
 		return expired()
 	}
 	return nil
@@ -222,8 +188,12 @@ func (c *checkoutWithin) leaseDue(ctx context.Context) error {
 		return nil
 	}
 	leased, perKey := 0, map[string]int{}
-	if c.busyText(c.limits) != "" {
-		busy, err := c.busy(ctx)
+	if c.limits.Leased > 0 || c.limits.perKey() > 0 {
+		text := c.s.sql.Texts.Busy
+		if c.limits.PerKey {
+			text = c.s.sql.Texts.BusyKeys
+		}
+		busy, err := sqlrun.QueryAs[sqlrun.KeyCount](ctx, c.s.sql, c.conn, text, dialect.Args{"queue": c.r.Queue})
 		if err != nil {
 			return err
 		}
@@ -241,14 +211,13 @@ func (c *checkoutWithin) leaseDue(ctx context.Context) error {
 	if c.limits.PerKey {
 		return c.leaseInTurn(ctx, n, perKey)
 	}
-	c.chosen()
 	return c.add(ctx, dialect.CheckoutRequest{Only: dialect.OnlyDue, Limit: n})
 }
 
 // add leases tasks by a part of the dialect's checkout.
 func (c *checkoutWithin) add(ctx context.Context, part dialect.CheckoutRequest) error {
 	r := c.r
-	r.Only, r.Limit, r.Given, r.Last = part.Only, part.Limit, part.Given, part.Last
+	r.Only, r.Limit, r.Given = part.Only, part.Limit, part.Given
 	r.Expired = part.Only == dialect.OnlyExpired
 	if r.Bytes > 0 {
 		if r.Bytes -= c.bytes; r.Bytes <= 0 {
@@ -271,24 +240,6 @@ func (c *checkoutWithin) add(ctx context.Context, part dialect.CheckoutRequest) 
 	}
 	c.leased.Rows, c.leased.More = append(c.leased.Rows, rows...), c.leased.More || leased.More
 	return nil
-}
-
-// addChosen leases the tasks that were chosen. If nothing can follow, a Pipeline commits in the same round trip: the
-// limits are locked until then.
-func (c *checkoutWithin) addChosen(ctx context.Context, n int, chosen []dialect.Row) error {
-	part := dialect.CheckoutRequest{Only: dialect.OnlyDue, Limit: n, Given: chosen}
-	budget, rated := c.r.Budget(), c.limits.Rate != Rate{} || c.limits.KeyRate != Rate{}
-	if _, ok := c.conn.(dialect.Pipeline); ok && !c.separate && !rated && len(c.leased.Rows) == 0 &&
-		len(budget.Fit(chosen)) == len(chosen) {
-		part.Last = true
-		if err := c.write(ctx); err != nil {
-			return err
-		}
-		var stop func()
-		ctx, stop = sqlrun.GracefulWrite(ctx)
-		defer stop()
-	}
-	return c.add(ctx, part)
 }
 
 func keyOf(key *string) string {

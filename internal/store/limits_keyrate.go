@@ -140,7 +140,7 @@ func (c *checkoutWithin) returnTakenOver(ctx context.Context, had int) error {
 	if len(release) == 0 {
 		return nil
 	}
-	c.ahead.busy, c.returned, c.more = nil, true, true
+	c.returned, c.more = true, true
 	c.s.expiredSearches.again(c.r.Queue)
 	b := c.s.newSettleBatch(c.r.Queue, release, true, false)
 	if err := b.run(ctx, c.conn, false); err != nil {

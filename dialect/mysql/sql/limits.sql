@@ -41,9 +41,9 @@ SELECT x.*
 t.id, t.fence, t.task_key, t.priority, t.due_at AS was_due, t.payload_size;
 
 -- DueKeys
--- Runs in a checkout of a queue with limits per key, while many tasks are due. Index: task_key, two entries for each
--- key: one of a loose index scan, and the first of the key. MySQL sorts all tasks of the key unless ORDER BY names
--- task_key, and MariaDB 10.11 if it also names key_queue. With a hot key, both would read all of its tasks.
+-- Runs in a checkout of a queue with limits per key. Index: task_key, two entries for each key: one of a loose index
+-- scan, and the first of the key. MySQL sorts all tasks of the key unless ORDER BY names task_key, and MariaDB 10.11
+-- if it also names key_queue. With a hot key, both would read all of its tasks.
 SELECT {candidate}, {now} AS now
   FROM (
     SELECT (
@@ -63,8 +63,7 @@ SELECT {candidate}, {now} AS now
   STRAIGHT_JOIN {task} AS t FORCE INDEX (PRIMARY) ON t.id = f.id;
 
 -- DueOfKeys
--- Runs in a checkout of a queue with limits per key, while many tasks are due. Index: task_key, one ordered range for
--- each key.
+-- Runs in a checkout of a queue with limits per key. Index: task_key, one ordered range for each key.
 SELECT d.*
   FROM ({rows}) AS d;
 

@@ -33,8 +33,8 @@ SELECT *
 t.id, t.fence, t.task_key, t.priority, t.due AS was_due, t.payload_size;
 
 -- DueKeys
--- Runs in a checkout of a queue with limits per key, while many tasks are due. Index: task_key. It reads all entries of
--- the keys that it returns.
+-- Runs in a checkout of a queue with limits per key. Index: task_key. It reads all entries of the keys that it
+-- returns.
 SELECT x.*, {now} AS now
   FROM (
     SELECT t.key_name
@@ -51,8 +51,7 @@ SELECT x.*, {now} AS now
     FETCH FIRST 1 ROWS ONLY) x;
 
 -- DueOfKeys
--- Runs in a checkout of a queue with limits per key, while many tasks are due. Index: task_key, one ordered range for
--- each key.
+-- Runs in a checkout of a queue with limits per key. Index: task_key, one ordered range for each key.
 SELECT *
   FROM ({rows});
 

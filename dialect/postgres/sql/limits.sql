@@ -3,49 +3,15 @@
 -- of the queue waiting, as long as its connection stays open.
 SET LOCAL idle_in_transaction_session_timeout = 10000;
 
--- Text commit early
--- Runs with the last statement of a checkout of a queue with limits per key. COMMIT then does not wait for the disk, so
--- that the limits are locked for less time. Durable follows before the tasks are handed out.
-SET LOCAL synchronous_commit = off;
-
--- Durable
--- Runs after a COMMIT that did not wait for the disk, in a transaction of its own. A lock of a row is in the log, after
--- that COMMIT, so the end of this transaction waits until both are on the disk, and on the standbys that the session
--- waits for. If the row was changed since, the commit of that change has waited. Index: the primary key.
-SELECT t.id
-  FROM {task} t
- WHERE t.id = ANY (CAST((SELECT CAST(:id AS uuid[])) AS uuid[]))
-   AND t.holder = CAST(:holder AS text)
- LIMIT 1
-   FOR UPDATE;
-
 -- DueKeys
--- Runs in a checkout of a queue with limits per key, while many tasks are due: before LockKV if the client knows the
--- key that was served last, and otherwise after it. Index: task_key, one entry for each key: the first after all
+-- Runs in a checkout of a queue with limits per key. Index: task_key, one entry for each key: the first after all
 -- entries of the key before.
--- with after = :after
-{due_keys};
-
--- DueKeysNext
--- Runs in a checkout of a queue with limits per key, while many tasks are due, right after LockKV, if the client does
--- not know the key that was served last. Indexes: task_key, one entry for each key, and the primary key of kv. The key
--- after which it begins is in the record of the limits, and before all others if there is none there.
--- with after = ({last_served})
-{due_keys};
-
--- last_served
-SELECT coalesce(CAST(n.value AS json) ->> 'after_key', chr(1))
-  FROM {kv} n
- WHERE n.namespace = 'limit'
-   AND n.name = :queue;
-
--- due_keys
 WITH RECURSIVE k AS (
   (SELECT {candidate},
           1 AS n
      FROM {task} t
     WHERE t.queue = :queue
-      AND t.task_key > {after}
+      AND t.task_key > :after
       AND t.due IS NOT NULL
     ORDER BY t.task_key, t.due, t.id
     LIMIT 1)
@@ -69,8 +35,7 @@ SELECT k.id, k.fence, k.task_key, k.priority, k.was_due, k.payload_size, {now} A
 t.id, t.fence, t.task_key, t.priority, t.due AS was_due, {size} AS payload_size;
 
 -- DueOfKeys
--- Runs in a checkout of a queue with limits per key, while many tasks are due. Index: task_key, one ordered range for
--- each key.
+-- Runs in a checkout of a queue with limits per key. Index: task_key, one ordered range for each key.
 SELECT x.*
   FROM unnest(CAST(:task_key AS text[])) AS d (task_key)
  CROSS JOIN LATERAL (

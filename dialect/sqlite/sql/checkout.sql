@@ -45,8 +45,8 @@ UPDATE OR FAIL {task}
    AND (due, id) <= (:was_due, :id);
 
 -- Batch given
--- Runs in a queue with limits per key, for the chosen tasks that DueKeys has not read. Index: task_id. The rows are
--- returned as "take given" will leave them. coalesce keeps SQLite from reading all of task_ready.
+-- Runs in a queue with limits per key, for the chosen tasks. Index: task_id. The rows are returned as "take given" will
+-- leave them. coalesce keeps SQLite from reading all of task_ready.
 SELECT {as_taken}
   FROM (VALUES {rows}) AS d
  CROSS JOIN {task} AS t ON t.id = d.column1
