@@ -16,8 +16,8 @@ var ErrWriterBusy = errors.New(
 		"use EnqueueTx or CompleteTx in it, or end it first",
 )
 
-// WriterBusy returns the error of a wait for the writer that ended with its context: ErrWriterBusy, too, if the deadline
-// has passed.
+// WriterBusy returns the error of a wait for the writer that ended with its context: ErrWriterBusy, too, if the
+// deadline has passed.
 func WriterBusy(ended error) error {
 	if errors.Is(ended, context.DeadlineExceeded) {
 		return fmt.Errorf("%w: %w", ErrWriterBusy, ended)
