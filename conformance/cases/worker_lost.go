@@ -57,7 +57,7 @@ func workerLostWhy(t *test) {
 	}
 	started, ended := make(chan struct{}, len(ids)), make(chan end, len(ids))
 	var log logRecorder
-	stop := t.runWorker(worker.Worker{Queue: q, Concurrency: len(ids), Lease: 2 * time.Second, Logger: slog.New(&log),
+	stop := t.runWorker(worker.Worker{Queue: q, Concurrency: len(ids), Lease: 4 * time.Second, Logger: slog.New(&log),
 		Handler: worker.Func(func(ctx context.Context, task dbq.Task) error {
 			started <- struct{}{}
 			<-ctx.Done()
@@ -96,7 +96,7 @@ func workerGoesOn(t *test) {
 	c := t.open()
 	q := c.Queue("q")
 	id := t.enqueue(q, dbq.NewTask{})
-	const lease = 600 * time.Millisecond
+	const lease = 1500 * time.Millisecond // long enough that it does not expire on a busy machine
 	cause := make(chan error, 1)
 	var log logRecorder
 	stop := t.runWorker(worker.Worker{Queue: q, Lease: lease, Logger: slog.New(&log),
@@ -109,7 +109,7 @@ func workerGoesOn(t *test) {
 			if err := errors.Join(q.CompleteTx(ctx, tx, task.Lease, []byte("done")), tx.Commit()); err != nil {
 				return err
 			}
-			_ = sleep(ctx, 3*lease)
+			_ = sleep(ctx, lease) // past two heartbeats
 			cause <- context.Cause(ctx)
 			return nil
 		})})
