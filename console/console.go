@@ -94,6 +94,7 @@ type database struct {
 	counted   shared[counted]
 	listed    shared[listed]
 	hours     shared[map[string]hour] // of all queues
+	kept      shared[admin.Kept]      // sizes, which change slowly
 	series    sharedBy[seriesKey, series]
 	workflows sharedBy[uuid.UUID, workflow.Info] // without results
 }
@@ -133,6 +134,7 @@ func New(cfg Config) (*Console, error) {
 			name: name, client: client, admin: admin.New(client), schedules: schedule.New(client),
 			counted:   shared[counted]{keepFor: keepCounted, patience: countPatience, log: cfg.Logger},
 			hours:     shared[map[string]hour]{keep: hoursFor},
+			kept:      shared[admin.Kept]{keep: hoursFor},
 			series:    sharedBy[seriesKey, series]{keep: seriesFor},
 			workflows: sharedBy[uuid.UUID, workflow.Info]{keep: workflowFor},
 		}

@@ -47,7 +47,8 @@ func (d *database) count(ctx context.Context) (c counted, err error) {
 	if c.Stats, err = d.stats(ctx); err != nil {
 		return c, err
 	}
-	if c.Kept, err = d.admin.CountKept(ctx); err != nil {
+	sizes := func(ctx context.Context) (admin.Kept, error) { return d.admin.CountKept(ctx) }
+	if c.Kept, err = d.kept.get(ctx, sizes); err != nil {
 		return c, err
 	}
 	c.Hours, err = d.hours.get(ctx, d.readHours)

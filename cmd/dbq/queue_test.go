@@ -117,6 +117,9 @@ func obeys(u *user, check string) {
 	is := func(state string) func() bool {
 		return func() bool {
 			o := u.run("worker", "list", "--queue", "q", "--json")
+			if o.code == exitNotFound { // nobody has used the queue yet
+				return false
+			}
 			o.ok()
 			ws := o.jsonLines()
 			return len(ws) == 1 && ws[0]["id"] == "web/1" && ws[0]["dead"] == false && ws[0]["state"] == state
