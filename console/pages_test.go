@@ -38,7 +38,7 @@ func TestOverviewIsSharedByVisitors(t *testing.T) {
 	s.enqueue("mail", dbq.NewTask{})
 	s.hides(s.get(200, "/db/shop/"), "Queue mail")
 	s.shows(s.get(200, "/db/shop/queue", "queue", "mail"), "<button>Pause") // its first task is newer than the overview
-	page := s.get(200, "/db/shop/queue", "queue", "later") // as it may be misspelled
+	page := s.get(200, "/db/shop/queue", "queue", "later")                  // as it may be misspelled
 	s.shows(page, "Check the spelling", "Enqueue")
 	s.hides(page, "<button>Pause", "Change the")
 	s.post(303, "/db/shop/enqueue", "queue", "later", "payload", "{}")
