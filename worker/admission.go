@@ -109,7 +109,8 @@ func (a *admission) mark(tasks []*leased) (begin []*leased) {
 		case err != nil:
 			a.leases.unmark(l)
 			a.putOff([]*leased{l})
-		case !slices.ContainsFunc(marked, isMarked):
+		case !slices.ContainsFunc(marked, isMarked): // an operator has ended its lease, or it has expired
+			inProcess.end(l)
 			a.leases.lose(l, nil)
 			a.attempts.lost(l, errNotStarted)
 		default:

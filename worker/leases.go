@@ -108,7 +108,7 @@ func (s *leases) giveUp(l *leased) {
 
 // unmark records that a task is released that may be marked as started, though its handler was not called. If its
 // lease ended first, the attempt would count. So its release is tried until the database answers, and the worker
-// takes over no tasks before.
+// checks nothing out before if that lease may have ended.
 func (s *leases) unmark(l *leased) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,11 +118,17 @@ func (s *leases) unmark(l *leased) {
 	}
 }
 
-// unmarking reports whether any such task is left.
+// unmarking reports whether the lease of any such task may have ended before its release. As long as renewals succeed,
+// it has not: another transaction may have locked a task for any time.
 func (s *leases) unmarking() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.uncalled > 0
+	for l := s.first; s.uncalled > 0 && l != nil; l = l.next {
+		if l.uncalled && time.Until(l.ends()) < s.settings().lease/4 { // renewed when half of it is left
+			return true
+		}
+	}
+	return false
 }
 
 // mayHold records that for up to d the database may count tasks as held that the worker does not know of.

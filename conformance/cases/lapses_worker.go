@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/conformance/internal/proxy"
 	"github.com/dbq-go/dbq/conformance/internal/transcript"
 	"github.com/dbq-go/dbq/state"
@@ -24,6 +26,9 @@ func killerCases() []Case {
 		Case{Name: "FullRateAfterLapses", Slow: true, Once: true, Alone: true, run: workerRateAfterLapses,
 			Law: "When every task has lapsed twice, or six times, as after outages, a worker has at least 0.7 of its usual " +
 				"rate, and hardly any task is leased in vain."},
+		Case{Name: "RevokedSuspectDelaysNoOther", Once: true, Alone: true, run: workerRevokedSuspect,
+			Law: "When an operator revokes a task that has lapsed often between its checkout and its start, the worker goes on " +
+				"with other such tasks."},
 		Case{Name: "UncalledAttemptDoesNotCount", Slow: true, Once: true, run: workerUncalled,
 			Law: "When the connection is lost while a worker marks the last attempt of a task as started, and is back only " +
 				"after the lease has ended, the task is not in POISON: its handler was not called, so the attempt does not " +
@@ -71,6 +76,39 @@ func workerRateAfterLapses(t *test) {
 				lapses, n, best[lapses], best[0], rate)
 		}
 	}
+}
+
+func workerRevokedSuspect(t *test) {
+	const n = 4
+	operator := admin.New(t.open())
+	var revoke sync.Once
+	c := t.open(dbq.WithObserver(func(call dbq.Call) {
+		if call.Op == "checkout" && call.Tasks > 0 { // and not started
+			revoke.Do(func() {
+				_, err := operator.OperateMany(t.ctx, admin.Revoke,
+					admin.Filter{Queue: "q", States: []dbq.State{dbq.StateProcessing}, Limit: n})
+				if err != nil {
+					t.Errorf("revoke: %v", err)
+				}
+			})
+		}
+	}))
+	q := c.Queue("q")
+	t.enqueueMany(q, n, nil)
+	t.lapsed(c, q, 90)
+	var calls atomic.Int64
+	stop := t.runWorker(worker.Worker{Queue: q, Concurrency: 1, BatchSize: 1, PollMax: 50 * time.Millisecond,
+		Logger: quietLog,
+		Handler: worker.Func(func(context.Context, dbq.Task) error {
+			calls.Add(1)
+			return nil
+		})})
+	defer stop()
+	parked := func() int { return len(t.list(c, admin.Filter{Queue: "q", States: []dbq.State{dbq.StateError}})) }
+	t.eventually("all tasks that were not revoked are handled", func() bool {
+		revoked := parked()
+		return revoked > 0 && int(calls.Load()) == n-revoked
+	})
 }
 
 // startMark matches the statement that marks attempts as started.
