@@ -27,8 +27,8 @@ func killerCases() []Case {
 			Law: "When every task has lapsed twice, or six times, as after outages, a worker has at least 0.7 of its usual " +
 				"rate, and hardly any task is leased in vain."},
 		Case{Name: "RevokedSuspectDelaysNoOther", Once: true, Alone: true, run: workerRevokedSuspect,
-			Law: "When an operator revokes a task that has lapsed often between its checkout and its start, the worker goes on " +
-				"with other such tasks."},
+			Law: "When an operator revokes a task that has lapsed often between its checkout and its start, the worker goes " +
+				"on with other such tasks."},
 		Case{Name: "UncalledAttemptDoesNotCount", Slow: true, Once: true, run: workerUncalled,
 			Law: "When the connection is lost while a worker marks the last attempt of a task as started, and is back only " +
 				"after the lease has ended, the task is not in POISON: its handler was not called, so the attempt does not " +
