@@ -27,6 +27,9 @@ func (c *conn) waiting(ctx context.Context, f func() error) error {
 	var waited time.Duration
 	for i := 0; ; i++ {
 		err := f()
+		if err != nil && i > 0 && ctx.Err() != nil { // it was busy when ctx ended
+			return dialect.WriterBusy(ctx.Err())
+		}
 		if err == nil || waited >= c.patience || !isBusy(err) {
 			return err
 		}
