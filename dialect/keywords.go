@@ -29,5 +29,9 @@ func FromKeywords(dsn string) string {
 	if !slices.ContainsFunc([]string{"host", "hostaddr", "dbname", "user", "service"}, params.Has) {
 		return dsn
 	}
+	if address := params.Get("hostaddr"); address != "" && !params.Has("host") {
+		params.Set("host", address)
+	}
+	params.Del("hostaddr") // pgx does not know it
 	return "postgres:///?" + params.Encode()
 }

@@ -16,6 +16,8 @@ func TestKeywordsBecomeAURL(t *testing.T) {
 		`user=app password=a\ b'@/?#%=+:`:      {"user": {"app"}, "password": {"a b'@/?#%=+:"}},
 		"host=/run/postgresql password= port=": {"host": {"/run/postgresql"}, "password": {"port="}},
 		"service=main options=''":              {"service": {"main"}, "options": {""}},
+		"hostaddr=10.0.0.1 dbname=app":         {"host": {"10.0.0.1"}, "dbname": {"app"}},
+		"hostaddr=10.0.0.1 host=h dbname=app":  {"host": {"h"}, "dbname": {"app"}},
 	} {
 		d, err := dialect.ParseDSN(dialect.FromKeywords(dsn))
 		if err != nil || d.Scheme != "postgres" || d.Params.Encode() != want.Encode() {

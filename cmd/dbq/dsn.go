@@ -55,7 +55,7 @@ func (a *app) readDSNFile() error {
 	if dsn == "" || strings.ContainsAny(dsn, "\r\n\x00") {
 		return usagef("--dsn-file: the file must contain one DSN on one line")
 	}
-	a.dsn = dsn
+	a.dsn = dialect.FromKeywords(dsn)
 	return nil
 }
 

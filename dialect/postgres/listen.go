@@ -44,7 +44,9 @@ func (Dialect) Listen(ctx context.Context, db *sql.DB, channel string, ready fun
 	if err != nil {
 		return err
 	}
-	if _, err := conn.Exec(ctx, "SET idle_session_timeout = 0"); err != nil { // it is idle until something happens
+	// It is idle until something happens. PostgreSQL 13 does not know this setting.
+	const patient = "SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'idle_session_timeout'"
+	if _, err := conn.Exec(ctx, patient); err != nil {
 		return err
 	}
 	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err != nil {
