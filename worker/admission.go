@@ -110,7 +110,7 @@ func (a *admission) mark(tasks []*leased) (begin []*leased) {
 			a.leases.unmark(l)
 			a.putOff([]*leased{l})
 		case !slices.ContainsFunc(marked, isMarked): // an operator has ended its lease, or it has expired
-			inProcess.end(l)
+			inProcess.end(l, false)
 			a.leases.lose(l, nil)
 			a.attempts.lost(l, errNotStarted)
 		default:
@@ -124,7 +124,7 @@ func (a *admission) mark(tasks []*leased) (begin []*leased) {
 func (a *admission) putOff(tasks []*leased) {
 	pause := min(max(inProcess.runFor(), putOffLeast), putOffMost)
 	for _, l := range tasks {
-		inProcess.end(l)
+		inProcess.end(l, false)
 		l.backIn = pause
 		a.settler.release(l, pause)
 	}

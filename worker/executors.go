@@ -144,7 +144,7 @@ func (x *executors) abandonOne(inv *invocation, stack string) {
 		x.observe(Observation{Type: Stuck, Task: l.task, Duration: took, Err: cause})
 	}
 	for _, l := range inv.tasks {
-		inProcess.end(l)
+		inProcess.end(l, false)
 		x.attempts.abandon(l, cause, took)
 	}
 	if x.abandoned.Add(1) <= int64(x.settings().concurrency) {
@@ -209,7 +209,7 @@ func (x *executor) handle(tasks []*leased) bool {
 	begin := x.admission.admit(tasks)
 	defer func() {
 		for _, l := range begin {
-			inProcess.end(l)
+			inProcess.end(l, !l.began.IsZero())
 		}
 	}()
 	return len(begin) == 0 || x.call(begin)

@@ -76,8 +76,9 @@ func (s *trials) try(l *leased) (ended <-chan struct{}, ok bool) {
 	return nil, true
 }
 
-// end ends a suspect's turn. It can be called more than once, and for any task.
-func (s *trials) end(l *leased) {
+// end ends a suspect's turn; returned says that its handler has returned, so that it vouches for others. It can be
+// called more than once, and for any task.
+func (s *trials) end(l *leased, returned bool) {
 	if l.turn == nil {
 		return
 	}
@@ -88,7 +89,7 @@ func (s *trials) end(l *leased) {
 	}
 	l.turn.over, s.trial = true, false
 	s.running--
-	if !l.began.IsZero() {
+	if returned {
 		s.passed++
 	}
 	if s.ended != nil {

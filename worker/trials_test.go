@@ -21,8 +21,7 @@ func pass(s *trials, n int) {
 	for range n {
 		l := lapsedTask(suspectAfter)
 		s.begin(l, false)
-		l.began = time.Now()
-		s.end(l)
+		s.end(l, true)
 	}
 }
 
@@ -37,8 +36,7 @@ func TestTrialExcludesOtherSuspects(t *testing.T) {
 	if s.begin(second, true) {
 		t.Errorf("another suspect began beside a trial")
 	}
-	first.began = time.Now()
-	time.AfterFunc(suspectWait/10, func() { s.end(first) })
+	time.AfterFunc(suspectWait/10, func() { s.end(first, true) })
 	if !s.begin(second, true) || second.onTrial() {
 		t.Errorf("a suspect that another one vouches for did not begin without a trial")
 	}
@@ -60,15 +58,27 @@ func TestEachLapseDoublesTheSuspicion(t *testing.T) {
 		if _, trial := begins(s, l); !trial {
 			t.Errorf("after %d lapses, it is not on trial", lapses)
 		}
-		s.end(l) // its handler was not called
+		s.end(l, false) // its handler was not called
 		pass(s, 1)
 		passed = 1 << (lapses - suspectAfter)
 		if ok, trial := begins(s, l); !ok || trial {
 			t.Errorf("after %d lapses, and %d suspects that passed, it began: %v, on trial: %v", lapses, passed, ok, trial)
 		}
-		s.end(l)
+		s.end(l, false)
 	}
 	if _, trial := begins(s, lapsedTask(99)); !trial {
 		t.Errorf("after 99 lapses, it is not on trial")
+	}
+}
+
+// A suspect whose handler was given up, and may still run, vouches for nobody.
+func TestSuspectThatHangsVouchesForNobody(t *testing.T) {
+	t.Parallel()
+	s, l := new(trials), lapsedTask(suspectAfter)
+	s.begin(l, false)
+	s.end(l, false)
+	s.end(l, true) // it returns after all
+	if ok, trial := begins(s, lapsedTask(suspectAfter)); !ok || !trial {
+		t.Errorf("after a suspect was given up, the next one began: %v, on trial: %v, want both", ok, trial)
 	}
 }

@@ -13,7 +13,8 @@ import (
 // TryLead acquires or renews leadership of a role for member, and reports whether it leads. A role has one leader at
 // a time. Leadership ends ttl after the leader last acquired or renewed it, by the database's clock. If a leader is
 // delayed for longer than ttl, it can briefly overlap with its successor, so the role's work must tolerate that. All
-// members of a role use the same ttl: one does not believe in an end that is later than its own would be.
+// members of a role use the same ttl: one does not believe in an end that is more than store.ClockSkew later than its own
+// would be.
 func (c *Control) TryLead(ctx context.Context, role, member string, ttl time.Duration) (bool, error) {
 	leads, err := c.tryLead(ctx, role, member, ttl)
 	return leads, c.wrap("lead", "", err)
@@ -30,8 +31,8 @@ func (c *Control) tryLead(ctx context.Context, role, member string, ttl time.Dur
 		return false, fmt.Errorf("%w: leadership for %v", errs.ErrOption, ttl)
 	}
 	r, exists, err := c.store.GetKV(ctx, namespaceLeader, role)
-	// An end more than ttl ahead was set when the database's clock was ahead: it is not believed.
-	led := exists && !r.Expired() && r.Expires != nil && *r.Expires <= r.Now+ttl.Microseconds()
+	// A later end was set when the database's clock was ahead: it is not believed.
+	led := exists && !r.Expired() && r.Expires != nil && *r.Expires <= r.Now+(ttl+store.ClockSkew).Microseconds()
 	if err != nil || led && r.Value != member {
 		return false, err
 	}
@@ -51,7 +52,8 @@ func (c *Control) Resign(ctx context.Context, member string) (err error) {
 		}
 		var r store.Record
 		if r, _, err = c.store.GetKV(ctx, namespaceLeader, role); err == nil && r.Value == member && !r.Expired() {
-			err = c.store.DeleteKV(ctx, namespaceLeader, role)
+			// A record without an end is nobody's term. This changes nothing if a successor leads in the meantime.
+			_, err = c.store.SwapKV(ctx, r, true, namespaceLeader, role, member, 0)
 		}
 		c.led.Delete(key)
 		return err == nil

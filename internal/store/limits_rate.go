@@ -60,13 +60,14 @@ func (r Rate) after(now, full int64, n int) int64 {
 	return r.believed(now, full) + int64(n)*r.interval()
 }
 
-// clockSkew is how far the clocks of a cluster's nodes may differ.
-const clockSkew = time.Minute
+// ClockSkew is how far apart two readings of the database's clock may be: the clocks of a cluster's nodes differ, and a
+// statement that began earlier may read what a later one wrote.
+const ClockSkew = time.Minute
 
 // believed returns full, or now if that is later, or if full is later than it can be: it was stored while the
 // database's clock was ahead, and would stop the queue until that time.
 func (r Rate) believed(now, full int64) int64 {
-	if full < now || full > r.latest(now)+int64(clockSkew) {
+	if full < now || full > r.latest(now)+int64(ClockSkew) {
 		return now
 	}
 	return full
