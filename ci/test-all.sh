@@ -25,7 +25,7 @@ step "vulnerabilities" 180 make vulnerabilities
 step "other systems" 600 bash -euc 'for os in windows darwin freebsd; do
     GOOS=$os go vet ./cmd/dbq ./conformance/cases ./dialect/sqlite
   done'
-step "fuzz" 1500 env FUZZ_INPUTS=200000 make fuzz
+step "fuzz" 2400 env FUZZ_INPUTS=200000 make fuzz
 
 # tests NAME TARGETS ARGUMENT...: go test with these arguments on these servers, of which none may be missing.
 tests() {
