@@ -171,7 +171,7 @@ func keyRateMutants() []mutant {
 				" WHERE queue = :queue AND task_key IN ({rows})", ":name"),
 			races: []string{"Limits/KeyRateIsKept"}},
 		{name: "rate-per-key-never-ends",
-			edit: rates("SELECT task_key, full_at + 3600000000 AS full_at FROM {key_rate}"+
+			edit: rates("SELECT task_key, full_at + 30000000 AS full_at FROM {key_rate}"+
 				" WHERE queue = :queue AND task_key IN ({rows})", ":name"),
 			caught: []string{"Limits/KeyRateGoesOn"}},
 		{name: "rate-per-key-of-other-queues",

@@ -72,7 +72,7 @@ func TestEachLapseDoublesTheSuspicion(t *testing.T) {
 }
 
 // A suspect whose handler was given up, and may still run, vouches for nobody.
-func TestSuspectThatHangsVouchesForNobody(t *testing.T) {
+func TestSuspectThatHangsVouchesForNone(t *testing.T) {
 	t.Parallel()
 	s, l := new(trials), lapsedTask(suspectAfter)
 	s.begin(l, false)

@@ -80,7 +80,7 @@ func TestForwardThroughKillsOfTheFarSide(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: it takes several seconds")
 	}
-	const tasks, keys, kills = 2000, 40, 4
+	const tasks, keys, kills = 1000, 40, 4
 	near, far := u.opened("near.db", "out"), u.opened("far.db", "in")
 	secret := bridge.NewSecret()
 	u.write("secret", secret.Reveal())

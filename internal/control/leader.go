@@ -13,8 +13,8 @@ import (
 // TryLead acquires or renews leadership of a role for member, and reports whether it leads. A role has one leader at
 // a time. Leadership ends ttl after the leader last acquired or renewed it, by the database's clock. If a leader is
 // delayed for longer than ttl, it can briefly overlap with its successor, so the role's work must tolerate that. All
-// members of a role use the same ttl: one does not believe in an end that is more than store.ClockSkew later than its own
-// would be.
+// members of a role use the same ttl: one does not believe in an end that is more than store.ClockSkew later than its
+// own would be.
 func (c *Control) TryLead(ctx context.Context, role, member string, ttl time.Duration) (bool, error) {
 	leads, err := c.tryLead(ctx, role, member, ttl)
 	return leads, c.wrap("lead", "", err)
