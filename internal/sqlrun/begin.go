@@ -124,6 +124,27 @@ func (s *Session) BeginTx(ctx context.Context, cancel func(), opts *sql.TxOption
 	}, t.end(nil)
 }
 
+// Undoable runs f in a caller's transaction. If f fails, it has changed nothing, and the transaction stays usable
+// unless the error ended it.
+func (s *Session) Undoable(ctx context.Context, c dialect.Conn, f func() error) error {
+	if _, err := c.Exec(ctx, "SAVEPOINT dbq_call"); err != nil {
+		return err
+	}
+	err := f()
+	if err != nil {
+		ctx = context.WithoutCancel(ctx)
+		if _, ended := c.Exec(ctx, "ROLLBACK TO SAVEPOINT dbq_call"); ended != nil {
+			return err
+		}
+	}
+	if s.Texts.NestedSavepoints {
+		if _, failed := c.Exec(ctx, "RELEASE SAVEPOINT dbq_call"); err == nil {
+			err = failed
+		}
+	}
+	return err
+}
+
 // end commits or rolls back. The end of the caller's context does not interrupt it. If it fails, end discards the
 // connection.
 func (s *Session) end(ctx context.Context, t transaction, how func(context.Context) error) error {
