@@ -92,7 +92,7 @@ func beginByDriver(ctx context.Context, conn *sql.Conn) (transaction, error) {
 }
 
 // BeginTx begins a transaction of the pool for the program's transactions, which ends with ctx. cancel ends ctx. Call
-// done after the transaction, with its error.
+// done after the transaction, with the error of a statement in it, if one failed.
 func (s *Session) BeginTx(ctx context.Context, cancel func(), opts *sql.TxOptions) (
 	tx *sql.Tx, done func(error), err error,
 ) {
