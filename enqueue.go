@@ -87,8 +87,11 @@ func (q *Queue) EnqueueMany(ctx context.Context, ts []NewTask) (out []Enqueued, 
 	return out, nil
 }
 
-// EnqueueManyTx is EnqueueMany in the caller's transaction. Because dbq cannot see the commit, it wakes workers
-// several times within the next second. After that, they find the tasks by polling.
+// EnqueueManyTx is EnqueueMany in the caller's transaction. If a NewTask.ID refuses the call, nothing was changed, and
+// the transaction stays usable. ErrConflict then means that the transaction cannot see the task with the id.
+//
+// Because dbq cannot see the commit, it wakes workers several times within the next second. After that, they find the
+// tasks by polling.
 func (q *Queue) EnqueueManyTx(ctx context.Context, tx Tx, ts []NewTask) (out []Enqueued, err error) {
 	defer q.end("enqueue", len(ts), time.Now(), &err)
 	rows, err := q.newRows(ctx, ts)

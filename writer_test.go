@@ -81,3 +81,32 @@ func besideATransaction(t *testing.T, c *dbq.Client, q *dbq.Queue, task dbq.Task
 		cancel()
 	}
 }
+
+// However many callers wait for SQLite's writer, none waits longer than busy_timeout, which is a second at least.
+func TestEachCallWaitsForTheWriterInItsOwnTime(t *testing.T) {
+	t.Parallel()
+	c, err := dbq.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db")+"?busy_timeout=0", dbq.WithMigrate())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	tx, err := c.DB().BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	begun := time.Now()
+	var all sync.WaitGroup
+	for range 20 { // one after the other, they would wait for 20 seconds
+		all.Go(func() {
+			_, err := c.Queue("q").Enqueue(t.Context(), dbq.NewTask{})
+			if !errors.Is(err, dbq.ErrWriterBusy) || errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v, want ErrWriterBusy", err)
+			}
+		})
+	}
+	all.Wait()
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Errorf("the last call waited for %v", took)
+	}
+}

@@ -16,10 +16,28 @@ var ErrWriterBusy = errors.New(
 		"use EnqueueTx or CompleteTx in it, or end it first",
 )
 
-// WriterBusy returns the error of a wait for the writer that ended with its context: ErrWriterBusy, too, if the
-// deadline has passed.
-func WriterBusy(ended error) error {
-	if errors.Is(ended, context.DeadlineExceeded) {
+// PatientFor returns the context of a wait for the writer, which ends after patience at the latest. WriterBusy has its
+// error.
+func PatientFor(ctx context.Context, patience time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, patience, busyFor(patience))
+}
+
+// busyFor is the error of a wait for the writer that has lasted so long.
+type busyFor time.Duration
+
+func (b busyFor) Error() string {
+	return fmt.Sprintf("%v (waited for %v)", ErrWriterBusy, time.Duration(b))
+}
+func (b busyFor) Unwrap() error { return ErrWriterBusy }
+
+// WriterBusy returns the error of a wait for the writer that ended with its context: ErrWriterBusy, too, if a deadline
+// has passed.
+func WriterBusy(ctx context.Context) error {
+	ended, cause := ctx.Err(), context.Cause(ctx)
+	switch {
+	case errors.Is(cause, ErrWriterBusy):
+		return cause
+	case errors.Is(ended, context.DeadlineExceeded):
 		return fmt.Errorf("%w: %w", ErrWriterBusy, ended)
 	}
 	return ended

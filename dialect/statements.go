@@ -39,6 +39,9 @@ type Statements struct {
 	// Returning reports that an UPDATE or DELETE returns the rows that it changed: RETURNING id. The defaults of Remove,
 	// Start and Purge use it. Without it, a dialect needs a BatchRunner.
 	Returning bool `empty:"allowed" part:"yes"`
+	// NestedSavepoints reports that a second savepoint with the name of an earlier one does not replace it, so that each
+	// has to be released.
+	NestedSavepoints bool `empty:"allowed" part:"yes"`
 	// Columns lists the columns of a task without the payload, for a SELECT from the table of tasks, named t. The end of
 	// a lease, lease_until, and progress are the last ones that Extend has stored.
 	Columns string `part:"yes"`

@@ -80,14 +80,15 @@ func (h TxHandler) handle(ctx context.Context, q *dbq.Queue, t dbq.Task) (o dbq.
 	if err != nil {
 		return notCalled(ctx, q, t, err)
 	}
-	defer func() { release(o.Err()) }()
+	var ours error // of a statement of dbq in tx; an error of Func may be that of any other service
+	defer func() { release(ours) }()
 	defer func() { _ = tx.Rollback() }() // after an error, a panic or runtime.Goexit
 	end := dbq.Completed(nil)
 	if h.Delete {
 		end = dbq.Deleted()
 	}
-	if err := q.SettleTx(ctx, tx, t.Lease, end); err != nil {
-		return notCalled(ctx, q, t, err)
+	if ours = q.SettleTx(ctx, tx, t.Lease, end); ours != nil {
+		return notCalled(ctx, q, t, ours)
 	}
 	o = h.Func(ctx, tx, t)
 	switch {
@@ -96,11 +97,11 @@ func (h TxHandler) handle(ctx context.Context, q *dbq.Queue, t dbq.Task) (o dbq.
 	case o.Deletes() && !h.Delete:
 		return dbq.Failed(fmt.Errorf("%w: a handler returned dbq.Deleted; set TxHandler.Delete", ErrConfig))
 	}
-	err = stillOpen(ctx, q, tx, t.Lease)
-	if err == nil && o.Result() != nil && !h.Delete {
-		err = access.SetResultTx(ctx, q, tx, t.Lease, o.Result())
+	ours = stillOpen(ctx, q, tx, t.Lease)
+	if ours == nil && o.Result() != nil && !h.Delete {
+		ours = access.SetResultTx(ctx, q, tx, t.Lease, o.Result())
 	}
-	if err == nil && !detach() {
+	if err = ours; err == nil && !detach() {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
@@ -108,8 +109,8 @@ func (h TxHandler) handle(ctx context.Context, q *dbq.Queue, t dbq.Task) (o dbq.
 	}
 	late := time.AfterFunc(txEndTimeout, cancel)
 	defer late.Stop()
-	if err := tx.Commit(); err != nil {
-		if err := h.committed(ctx, q, t.Lease, err); err != nil {
+	if ours = tx.Commit(); ours != nil {
+		if err := h.committed(ctx, q, t.Lease, ours); err != nil {
 			return dbq.Failed(err)
 		}
 	}

@@ -147,7 +147,7 @@ func roundTripKeys(t *test, keys ...string) {
 	q := c.Queue("q")
 	byRef, byQueue := map[string]uuid.UUID{}, map[string]uuid.UUID{}
 	for _, k := range keys {
-		byRef[k] = t.enqueue(q, dbq.NewTask{Reference: k, Kind: k, Headers: map[string]string{k: k}})
+		byRef[k] = t.enqueue(q, dbq.NewTask{Reference: k, Kind: k, Key: k, Headers: map[string]string{k: k}})
 		byQueue[k] = t.enqueue(c.Queue(k), dbq.NewTask{})
 		_, err := q.Enqueue(t.ctx, dbq.NewTask{Reference: k})
 		t.wantErr(fmt.Sprintf("enqueue of the reference %q again", k), err, dbq.ErrDuplicate)
@@ -159,7 +159,7 @@ func roundTripKeys(t *test, keys ...string) {
 		t.wantIDs(fmt.Sprintf("list of kind %q", k), t.list(c, admin.Filter{Kind: k}), []uuid.UUID{byRef[k]})
 		t.wantIDs(fmt.Sprintf("list of reference %q", k), t.list(c, admin.Filter{Reference: k}), []uuid.UUID{byRef[k]})
 		row := t.get(c, byRef[k])
-		if row.Reference != k || row.Kind != k || !maps.Equal(row.Headers, map[string]string{k: k}) {
+		if row.Reference != k || row.Kind != k || row.Key != k || !maps.Equal(row.Headers, map[string]string{k: k}) {
 			t.Errorf("the task of %q came back as %s", k, show(row))
 		}
 		task := t.take(c.Queue(k), long)
@@ -168,10 +168,29 @@ func roundTripKeys(t *test, keys ...string) {
 		}
 		t.must(c.Queue(k).Complete(t.ctx, task.Lease, []byte(k)))
 	}
+	for _, k := range keys {
+		t.wantOneInViews(c, k)
+	}
 	stats, err := admin.New(c).Stats(t.ctx)
 	t.must(err)
 	if len(stats) != len(keys)+1 {
 		t.Errorf("stats know %d queues, want %d", len(stats), len(keys)+1)
+	}
+}
+
+// wantOneInViews checks that the views for people find one row by each name that is k.
+func (t *test) wantOneInViews(c *dbq.Client, k string) {
+	if strings.ContainsAny(k, `'\`) { // engines write these differently in a literal
+		return
+	}
+	for _, column := range []string{"tasks.queue", "tasks.reference", "tasks.kind", "tasks.task_key", "attempts.queue"} {
+		view, name, _ := strings.Cut(column, ".")
+		n := 0
+		query := fmt.Sprintf("SELECT COUNT(*) FROM %s%s WHERE %s = '%s'", t.Prefix, view, name, k)
+		t.must(c.DB().QueryRowContext(t.ctx, query).Scan(&n))
+		if n != 1 {
+			t.Errorf("%q is in %d rows of the column %s, want 1", k, n, column)
+		}
 	}
 }
 

@@ -1,6 +1,8 @@
 package cases
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -19,6 +21,10 @@ func ofQueueCases() []Case {
 		Case{Name: "IDOfAnotherQueue", Once: true, run: idOfAnotherQueue,
 			Law: "An enqueue with the id of another queue's task is refused with ErrWrongQueue and adds none of its tasks, " +
 				"and a caller's transaction stays usable."},
+		Case{Name: "IDTakenMeanwhile", Once: true, run: idTakenMeanwhile,
+			Law: "Of two concurrent enqueues of one id, one adds the task. The other reports a duplicate or, for another " +
+				"queue, ErrWrongQueue; a transaction that cannot see the task may get ErrConflict. With an error it adds none of " +
+				"its tasks, and a caller's transaction stays usable."},
 	)
 }
 
@@ -91,4 +97,77 @@ func idOfAnotherQueue(t *test) {
 		}
 		t.wantUnchanged(name, c, before)
 	}
+}
+
+func idTakenMeanwhile(t *test) {
+	c, other := t.open(), t.open()
+	way := 0
+	for what, first := range map[string]dbq.NewTask{"plain": {}, "unique": {Unique: pending("k")}} {
+		for _, kind := range []string{"alone", "in a transaction", "in a transaction that has read"} {
+			for _, same := range []bool{true, false} {
+				way++
+				name := fmt.Sprintf("%s, %s, same queue: %v", what, kind, same)
+				a, b := fmt.Sprint("a", way), fmt.Sprint("b", way)
+				if same {
+					b = a
+				}
+				ts := []dbq.NewTask{first, {ID: dbq.NewID()}, {ID: dbq.NewID()}}
+				tx := t.beginTx(c)
+				_, err := c.Queue(a).EnqueueTx(t.ctx, tx, ts[1])
+				t.must(err)
+				var out []dbq.Enqueued
+				answered := make(chan error, 1)
+				go func() {
+					out, err = t.enqueueMeanwhile(other.Queue(b), ts, kind)
+					answered <- err
+				}()
+				select {
+				case err := <-answered:
+					t.Fatalf("%s: the other enqueue did not wait for the transaction: %v", name, err)
+				case <-time.After(50 * time.Millisecond):
+				}
+				t.must(tx.Commit())
+				err = <-answered
+				want := 0
+				switch {
+				case kind == "in a transaction that has read" && errors.Is(err, dbq.ErrConflict):
+				case !same:
+					t.wantErr(name, err, dbq.ErrWrongQueue)
+				case err != nil || out[0].Duplicate || !out[1].Duplicate || out[1].ID != ts[1].ID || out[2].Duplicate:
+					t.Errorf("%s: got %+v and error %v, want only the second to be a duplicate", name, out, err)
+				default:
+					want = 2
+				}
+				if same {
+					want++
+				}
+				if n := t.count(c, b); n != want {
+					t.Errorf("%s: the queue has %d tasks, want %d", name, n, want)
+				}
+			}
+		}
+	}
+}
+
+// enqueueMeanwhile enqueues by itself or in a transaction of the given kind, which it commits whatever the outcome.
+func (t *test) enqueueMeanwhile(q *dbq.Queue, ts []dbq.NewTask, kind string) ([]dbq.Enqueued, error) {
+	if kind == "alone" {
+		return q.EnqueueMany(t.ctx, ts)
+	}
+	tx, err := q.Client().DB().BeginTx(t.ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer tx.Rollback()
+	if kind == "in a transaction that has read" { // on some engines it then has its snapshot
+		var n int
+		if err := tx.QueryRowContext(t.ctx, "SELECT COUNT(*) FROM "+t.Prefix+"migration").Scan(&n); err != nil {
+			return nil, err
+		}
+	}
+	out, err := q.EnqueueManyTx(t.ctx, tx, ts)
+	if end := tx.Commit(); end != nil {
+		t.Errorf("commit after %v: %v", err, end)
+	}
+	return out, err
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,6 +26,8 @@ func workerTxCases() []Case {
 		Case{Name: "NoTransactionCostsNoAttempt", Once: true, run: workerTxNone,
 			Law: "An attempt does not count if the transaction for its handler could not begin: all connections were in use " +
 				"until Timeout, or the server was away."},
+		Case{Name: "ForeignErrorKeepsConnection", Once: true, run: workerTxForeign,
+			Law: "A network error of another service, which a handler returns, costs no connection to the database."},
 	)
 }
 
@@ -143,6 +146,26 @@ func workerTxNone(t *test) {
 	}
 	if !c.Info().Server.OneWriter {
 		t.txHandlerWithoutServer()
+	}
+}
+
+func workerTxForeign(t *test) {
+	p, dsn := t.throughProxy()
+	c := t.openDSN(dsn)
+	q := c.Queue("q")
+	const n = 20
+	t.enqueueMany(q, n, nil)
+	var calls atomic.Int64
+	stop := t.runWorker(worker.Worker{Queue: q, Concurrency: 1, Logger: quietLog,
+		Backoff: func(int) time.Duration { return long },
+		Handler: worker.TxFunc(func(context.Context, *sql.Tx, dbq.Task) error {
+			calls.Add(1)
+			return &net.OpError{Op: "dial", Net: "tcp", Err: errBoom}
+		})})
+	t.eventually("all handlers have run", func() bool { return calls.Load() == n })
+	stop()
+	if opened := p.Accepted(); opened > n/2 {
+		t.Errorf("%d handlers, one at a time, took %d connections", n, opened)
 	}
 }
 

@@ -47,7 +47,7 @@ func (Dialect) RunBatch(
 	})
 }
 
-// insert counts the added rows, and reads them if only some were added.
+// insert has a statement of its own for uniform rows.
 func insert(
 	ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args, n int,
 ) (dialect.Changed, error) {
@@ -61,16 +61,5 @@ func insert(
 		}
 		return batch.Add(ctx, s, c, s.Statements.Own["insert uniform"], uniform, n)
 	}
-	var before []dialect.Row
-	if n > 1 {
-		var err error
-		if before, err = batch.Existing(ctx, s, c, args); err != nil {
-			return dialect.Changed{}, err
-		}
-	}
-	touched, err := s.ExecBatch(ctx, c, s.Statements.Insert, args, n)
-	if err != nil || touched == 0 || touched == int64(n) { // the existing rows are from another caller
-		return dialect.Changed{All: touched == int64(n)}, err
-	}
-	return batch.Added(ctx, s, c, s.Statements.Own["inserted"], args, n, before)
+	return batch.Skipping(ctx, s, c, s.Statements.Insert, s.Statements.Own["inserted"], args, n)
 }

@@ -29,22 +29,24 @@ func (Dialect) RunBatch(
 	return dialect.Changed{Rows: batch.Among(settled, locked.Rows)}, err
 }
 
-// insert adds rows in blocks of few sizes, and reads which rows were added.
+// insert adds rows in blocks of few sizes, and reads which rows were added. A row whose id the caller gave may be one
+// that another transaction has added meanwhile, so if there is one, insert adds one row at a time.
 func insert(
 	ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args, n int,
-) (dialect.Changed, error) {
-	before, err := batch.Existing(ctx, s, c, args)
-	if err != nil {
-		return dialect.Changed{}, err
+) (out dialect.Changed, err error) {
+	if batch.Given(args) {
+		return batch.OneByOne(args, n, func(row dialect.Args) (dialect.Changed, error) {
+			added, err := batch.One(ctx, s, c, s.Statements.Own["insert one"], row)
+			if err != nil && (Dialect{}).Classify(err) == dialect.Duplicate {
+				err = nil
+			}
+			return added, err
+		})
 	}
-	var out dialect.Changed
 	for from := 0; from < n; {
 		rows := block(args["payload"].(dialect.Col[[]byte]), from)
 		part := batch.Pick(args, rows)
-		if _, err := s.ExecBatch(ctx, c, s.Statements.Insert, part, len(rows)); err != nil {
-			return out, err
-		}
-		added, err := batch.Added(ctx, s, c, s.Statements.Own["inserted"], part, len(rows), before)
+		added, err := batch.Then(ctx, s, c, s.Statements.Insert, s.Statements.Own["inserted"], part, len(rows))
 		if err != nil {
 			return out, err
 		}

@@ -43,5 +43,8 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 			st.Own[name] = b
 		}
 	}
+	one := st.Own["insert one"]
+	one.Max = 1
+	st.Own["insert one"] = one
 	return st
 }

@@ -31,7 +31,7 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 		state.Poison:     "state = 4 ORDER BY id",
 	}
 	st.ForUpdate = "FOR UPDATE"
-	st.Returning = true
+	st.Returning, st.NestedSavepoints = true, true
 	st.Begin = []string{"BEGIN ISOLATION LEVEL READ COMMITTED"}
 	st.Newest = []state.State{state.Completed}
 	return st

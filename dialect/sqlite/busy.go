@@ -28,7 +28,7 @@ func (c *conn) waiting(ctx context.Context, f func() error) error {
 	for i := 0; ; i++ {
 		err := f()
 		if err != nil && i > 0 && ctx.Err() != nil { // it was busy when ctx ended
-			return dialect.WriterBusy(ctx.Err())
+			return dialect.WriterBusy(ctx)
 		}
 		if err == nil || waited >= c.patience || !isBusy(err) {
 			return err
@@ -38,7 +38,7 @@ func (c *conn) waiting(ctx context.Context, f func() error) error {
 		select {
 		case <-ctx.Done():
 			timer.Stop()
-			return dialect.WriterBusy(ctx.Err())
+			return dialect.WriterBusy(ctx)
 		case <-timer.C:
 		}
 		waited += pause

@@ -3,9 +3,11 @@ package sqlite
 import (
 	"context"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/dbq-go/dbq/dialect"
 )
@@ -25,7 +27,11 @@ const (
 //
 // Each caller gets the result that it would have got alone: if anything in the transaction fails, it is rolled back,
 // and every caller runs its own statement.
+//
+// No caller waits longer for the writer than its patience, in which it may wait for a leader first, and then lead.
 type groupCommit struct {
+	patience time.Duration
+
 	mu      sync.Mutex
 	led     bool      // a leader has the connection, or waits for it
 	grouped bool      // the last leader's transaction had more than one statement
@@ -57,12 +63,22 @@ func (g *groupCommit) exec(
 	if err != nil {
 		return 0, true, err
 	}
-	leads, err := g.join(ctx, c)
+	first := g.enter(c)
+	leads := first
+	if !first {
+		patient, cancel := dialect.PatientFor(ctx, g.patience)
+		defer cancel()
+		ctx = patient
+		leads, err = g.wait(ctx, c)
+	}
 	if leads {
 		err = g.lead(ctx, c)
 	}
 	if c.undone {
 		err = c.run(ctx, func(on *conn) error { return on.change(ctx, c) })
+	}
+	if !first && errors.Is(err, context.DeadlineExceeded) {
+		err = dialect.WriterBusy(ctx)
 	}
 	if err != nil {
 		return 0, true, err
@@ -88,23 +104,30 @@ func newChange(writer dialect.Writer, text string, args []any) (*change, error) 
 	return c, nil
 }
 
-// join waits until a leader has run the change, or reports that its caller is to lead. If ctx ends before a leader has
-// taken the change, it is withdrawn. After that, the result is at most a commit away.
-func (g *groupCommit) join(ctx context.Context, c *change) (leads bool, err error) {
+// enter queues the change, or reports that its caller is to lead.
+func (g *groupCommit) enter(c *change) (leads bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.led {
 		g.led = true
-		return true, nil
+		return true
 	}
 	c.wakeup = make(chan struct{}, 1)
 	g.waiting = append(g.waiting, c)
+	return false
+}
+
+// wait waits until a leader has run the change, or reports that its caller is to lead. If ctx ends before a leader has
+// taken the change, it is withdrawn. After that, the result is at most a commit away.
+func (g *groupCommit) wait(ctx context.Context, c *change) (leads bool, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	for ended := ctx.Done(); !c.done; {
 		if err = ctx.Err(); !c.taken && (err != nil || !g.led) {
 			g.waiting = slices.DeleteFunc(g.waiting, func(w *change) bool { return w == c })
 			if err != nil {
 				g.wakeNext() // in case this caller had been woken to lead
-				return false, dialect.WriterBusy(err)
+				return false, dialect.WriterBusy(ctx)
 			}
 			g.led = true
 			return true, nil

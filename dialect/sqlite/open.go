@@ -104,9 +104,8 @@ func Open(ctx context.Context, dsn string) (dialect.Pool, error) {
 	read := sql.OpenDB(reading)
 	read.SetMaxOpenConns(max(4, runtime.NumCPU()))
 	read.SetMaxIdleConns(2)
-	return dialect.Pool{
-		Write: write, Read: read, Patience: max(busy, leastPatience), GroupCommit: new(groupCommit).exec,
-	}, nil
+	group := &groupCommit{patience: max(busy, leastPatience)}
+	return dialect.Pool{Write: write, Read: read, Patience: group.patience, GroupCommit: group.exec}, nil
 }
 
 // openError explains why a file cannot be opened, if SQLite's message does not.

@@ -23,7 +23,7 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 		state.Error:      "state = 3 ORDER BY id",
 		state.Poison:     "state = 4 ORDER BY id",
 	}
-	st.Returning = true
+	st.Returning, st.NestedSavepoints = true, true
 	st.Begin = []string{"BEGIN IMMEDIATE"}
 	st.Assignments = []string{"taken = NULL", "taken_at = -1"}
 	st.Newest = []state.State{state.Completed}

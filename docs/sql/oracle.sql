@@ -716,6 +716,20 @@ BEGIN
 END;
 /
 
+-- ==== insert one ====
+-- Insert for a single row.
+-- Runs instead of Insert for each task, if the caller gave the id of one. Indexes: the primary key and task_ref find a
+-- duplicate: the statement fails with ORA-00001, and the transaction goes on. A block would not report whether it added
+-- its row.
+-- One row at a time.
+INSERT INTO dbq_task (
+  id, fence, queue, reference, kind, state, priority, max_attempts, due, created, updated,
+  headers, payload_size, payload, task_key)
+VALUES (
+  :id, :reused * {now}, :queue, :reference, :kind, 0 /* CREATED */, :priority, :max_attempts,
+  COALESCE(:at, {now} + :delay), {now}, {now},
+  :headers, :payload_size, :payload, :task_key);
+
 -- ==== inserted ====
 -- Reads which rows exist after Insert.
 -- Runs after each block of an enqueue. Index: the primary key.

@@ -92,7 +92,7 @@ func beginByDriver(ctx context.Context, conn *sql.Conn) (transaction, error) {
 }
 
 // BeginTx begins a transaction of the pool for the program's transactions, which ends with ctx. cancel ends ctx. Call
-// done after the transaction, with its error.
+// done after the transaction, with the error of a statement in it, if one failed.
 func (s *Session) BeginTx(ctx context.Context, cancel func(), opts *sql.TxOptions) (
 	tx *sql.Tx, done func(error), err error,
 ) {
@@ -122,6 +122,27 @@ func (s *Session) BeginTx(ctx context.Context, cancel func(), opts *sql.TxOption
 		s.discardUnfit(conn, err)
 		_ = conn.Close()
 	}, t.end(nil)
+}
+
+// Undoable runs f in a caller's transaction. If f fails, it has changed nothing, and the transaction stays usable
+// unless the error ended it.
+func (s *Session) Undoable(ctx context.Context, c dialect.Conn, f func() error) error {
+	if _, err := c.Exec(ctx, "SAVEPOINT dbq_call"); err != nil {
+		return err
+	}
+	err := f()
+	if err != nil {
+		ctx = context.WithoutCancel(ctx)
+		if _, ended := c.Exec(ctx, "ROLLBACK TO SAVEPOINT dbq_call"); ended != nil {
+			return err
+		}
+	}
+	if s.Texts.NestedSavepoints {
+		if _, failed := c.Exec(ctx, "RELEASE SAVEPOINT dbq_call"); err == nil {
+			err = failed
+		}
+	}
+	return err
 }
 
 // end commits or rolls back. The end of the caller's context does not interrupt it. If it fails, end discards the

@@ -3,7 +3,6 @@ package sqlrun
 import (
 	"context"
 	"database/sql"
-	"fmt"
 
 	"github.com/dbq-go/dbq/dialect"
 )
@@ -14,7 +13,7 @@ func (s *Session) writer(ctx context.Context) (*sql.Conn, error) {
 	p, wait := s.Pool, ctx
 	busy := p.Patience > 0 && p.Write.Stats().InUse > 0
 	if busy { // otherwise no wait, so no timer
-		patient, cancel := context.WithTimeout(ctx, p.Patience)
+		patient, cancel := dialect.PatientFor(ctx, p.Patience)
 		defer cancel()
 		wait = patient
 	}
@@ -22,10 +21,8 @@ func (s *Session) writer(ctx context.Context) (*sql.Conn, error) {
 	if err == nil {
 		return conn, nil
 	}
-	if busy && wait.Err() != nil && ctx.Err() == nil {
-		err = fmt.Errorf("%w (waited for %v)", dialect.ErrWriterBusy, p.Patience)
-	} else if busy {
-		err = dialect.WriterBusy(err)
+	if busy && wait.Err() != nil {
+		err = dialect.WriterBusy(wait)
 	}
 	return nil, &TxError{Err: err}
 }

@@ -87,37 +87,29 @@ func (s *Store) Insert(ctx context.Context, queue string, tasks []InsertRow) (ou
 }
 
 // InsertTx is Insert in the caller's transaction. It tries once.
-func (s *Store) InsertTx(ctx context.Context, tx sqlrun.Tx, queue string, tasks []InsertRow) ([]Inserted, error) {
+func (s *Store) InsertTx(
+	ctx context.Context, tx sqlrun.Tx, queue string, tasks []InsertRow,
+) (out []Inserted, err error) {
 	conn, err := s.txConn(tx)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.takenIDs(ctx, conn, queue, tasks); err != nil {
-		return nil, err
+	b := s.newInsertBatch(queue, tasks)
+	b.callersTx = true
+	insert := func() error {
+		out, err = b.insert(ctx, conn)
+		return err
 	}
-	return s.newInsertBatch(queue, tasks).insert(ctx, conn)
+	if len(tasks) > 1 && len(b.given) > 0 { // an id of another queue refuses all
+		err = s.sql.Undoable(ctx, conn, insert)
+	} else {
+		err = insert()
+	}
+	return out, err
 }
 
-// takenIDs returns those tasks whose ids the caller gave and a task of the queue has. If a task of another queue has
-// one, it returns ErrWrongQueue.
-func (s *Store) takenIDs(
-	ctx context.Context, conn dialect.Conn, queue string, tasks []InsertRow,
-) (map[uuid.UUID]dialect.Row, error) {
-	var given []uuid.UUID
-	for i := range tasks {
-		if tasks[i].GivenID {
-			given = append(given, tasks[i].ID)
-		}
-	}
-	if len(given) == 0 {
-		return nil, nil
-	}
-	taken, err := s.Peek(ctx, conn, given)
-	if err != nil {
-		return nil, err
-	}
-	return taken, inQueue(taken, queue)
-}
+// errIDTaken is returned if it is not known what another transaction has done with an id that the caller gave.
+var errIDTaken = fmt.Errorf("%w: another transaction has enqueued a task with this id", errs.ErrConflict)
 
 // inQueue returns ErrWrongQueue if one of some tasks, whose ids an enqueue gave, is in another queue.
 func inQueue(tasks map[uuid.UUID]dialect.Row, queue string) error {
@@ -140,6 +132,8 @@ type insertBatch struct {
 	rows   []InsertRow  // sorted
 	chunks [][2]int     // from, to: the rows of one statement
 	only   dialect.Args // what a single statement binds, once it is made; nil for several
+
+	callersTx bool // it may not see a task that another transaction has committed
 
 	inserted bool               // all statements were answered, and were not rolled back
 	all      bool               // they added all rows
@@ -279,6 +273,9 @@ func (b *insertBatch) outcomes(ctx context.Context, conn dialect.Conn) ([]Insert
 		other, err := b.s.findReference(ctx, conn, b.queue, b.reference(i))
 		if err != nil && !errors.Is(err, errs.ErrNotFound) {
 			return nil, err
+		}
+		if other == uuid.Nil && b.callersTx && slices.Contains(b.given, id) { // of which queue is unknown
+			return nil, errIDTaken
 		}
 		out[i].ID = other
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/internal/errs"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
@@ -69,10 +68,12 @@ func (s *Store) InsertUniqueTx(ctx context.Context, tx sqlrun.Tx, queue string, 
 		return nil, err
 	}
 	b := s.newUniqueBatch(queue, tasks, false)
-	if err := b.insert(ctx, conn); err != nil {
-		return nil, err
+	if slices.ContainsFunc(tasks, func(r InsertRow) bool { return r.GivenID }) { // it can refuse all
+		err = s.sql.Undoable(ctx, conn, func() error { return b.insert(ctx, conn) })
+	} else {
+		err = b.insert(ctx, conn)
 	}
-	return b.out, nil
+	return b.out, err
 }
 
 // uniqueBatch is one try of an insert of which some tasks are unique.
@@ -136,15 +137,28 @@ func (b *uniqueBatch) insert(ctx context.Context, conn dialect.Conn) error {
 	return nil
 }
 
-// checkIDs finds the rows whose ids are taken, before anything is changed: they are duplicates, whatever their keys.
+// checkIDs finds the rows whose ids are taken, before anything is changed: they are duplicates, whatever their keys. An
+// id of another queue is refused.
 func (b *uniqueBatch) checkIDs(ctx context.Context, conn dialect.Conn) error {
-	taken, err := b.s.takenIDs(ctx, conn, b.queue, b.rows)
+	var given []uuid.UUID
+	for i := range b.rows {
+		if b.rows[i].GivenID {
+			given = append(given, b.rows[i].ID)
+		}
+	}
+	if len(given) == 0 {
+		return nil
+	}
+	taken, err := b.s.Peek(ctx, conn, given)
+	if err != nil {
+		return err
+	}
 	for i := range b.rows {
 		if _, repeated := taken[b.rows[i].ID]; repeated {
 			b.out[i] = Inserted{ID: b.rows[i].ID, Duplicate: true}
 		}
 	}
-	return err
+	return inQueue(taken, b.queue)
 }
 
 // readClock reads the database's clock, if a due time is to be computed.
@@ -262,7 +276,9 @@ func (b *uniqueBatch) add(ctx context.Context, conn dialect.Conn) error {
 	for k, i := range b.added {
 		rows[k] = b.rows[i]
 	}
-	inserted, err := b.s.newInsertBatch(b.queue, rows).insert(ctx, conn)
+	batch := b.s.newInsertBatch(b.queue, rows)
+	batch.callersTx = !b.own
+	inserted, err := batch.insert(ctx, conn)
 	if err != nil {
 		return err
 	}
@@ -287,7 +303,7 @@ func (b *uniqueBatch) setKeys(ctx context.Context, conn dialect.Conn) error {
 		case !out.Duplicate && !k.fresh:
 			id, task, expires = append(id, k.id), append(task, out.ID), append(expires, k.expires)
 		case out.Duplicate && b.rows[k.winner].GivenID && (out.ID == b.rows[k.winner].ID || out.ID == uuid.Nil):
-			return fmt.Errorf("%w: another transaction has enqueued a task with this id", errs.ErrConflict)
+			return errIDTaken
 		case out.Duplicate && k.fresh:
 			unused = append(unused, k.id)
 		}

@@ -23,6 +23,7 @@ type Proxy struct {
 	stall    chan struct{} // not nil: nothing passes until it is closed
 	sent     int64         // bytes from clients, since the rule was set
 	requests int           // requests, since the rule was set
+	accepted int           // connections
 	closed   bool
 }
 
@@ -65,6 +66,7 @@ func (p *Proxy) accept() {
 		p.mu.Lock()
 		refuse := p.gone || p.closed
 		if !refuse {
+			p.accepted++
 			p.all.Add(1)
 		}
 		p.mu.Unlock()
@@ -179,4 +181,11 @@ func (p *Proxy) Requests() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.requests
+}
+
+// Accepted is how many connections clients have opened.
+func (p *Proxy) Accepted() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.accepted
 }

@@ -83,40 +83,50 @@ func Add(
 	return dialect.Changed{All: err == nil}, err
 }
 
-// Existing returns the caller-supplied ids that are in the table. If a dialect's insert cannot report the rows that
-// it added, the dialect calls Existing before the insert. Added returns the rows that exist afterwards and did not
-// exist before.
-func Existing(ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args) ([]dialect.Row, error) {
-	ids, reused := args["id"].(dialect.Col[uuid.UUID]), args["reused"].(dialect.Col[int64])
-	var given dialect.Col[uuid.UUID]
-	for i, id := range ids {
-		if reused[i] != 0 {
-			given = append(given, id)
+// Skipping runs a batch that inserts rows, leaves out those that exist, and does not return the ones that it added. If
+// it added only some, inserted finds them by their ids, which are new. An id that the caller gave may be that of a row
+// that another transaction has added meanwhile. So if there is one, Skipping rolls back to a savepoint, and adds one
+// row at a time.
+func Skipping(
+	ctx context.Context, s *dialect.Session, c dialect.Conn, b, inserted dialect.Batch, args dialect.Args, n int,
+) (dialect.Changed, error) {
+	undoable := n > 1 && Given(args)
+	if undoable {
+		if _, err := c.Exec(ctx, savepoint); err != nil {
+			return dialect.Changed{}, err
 		}
 	}
-	if len(given) == 0 {
-		return nil, nil
+	touched, err := s.ExecBatch(ctx, c, b, args, n)
+	if err != nil || touched == 0 || touched == int64(n) {
+		return dialect.Changed{All: err == nil && touched == int64(n)}, err
 	}
-	return s.QueryBatch(ctx, c, s.Statements.Peek, dialect.Args{"id": given}, len(given))
+	if !undoable {
+		return Query(ctx, s, c, inserted, args, n)
+	}
+	if _, err := c.Exec(ctx, undo); err != nil {
+		return dialect.Changed{}, err
+	}
+	return OneByOne(args, n, func(row dialect.Args) (dialect.Changed, error) { return One(ctx, s, c, b, row) })
 }
 
-// Added is described at Existing. inserted returns the ids of the existing rows.
-func Added(
-	ctx context.Context, s *dialect.Session, c dialect.Conn, inserted dialect.Batch, args dialect.Args, n int,
-	before []dialect.Row,
-) (dialect.Changed, error) {
-	rows, err := s.QueryBatch(ctx, c, inserted, args, n)
-	old := make(map[uuid.UUID]bool, len(before))
-	for _, r := range before {
-		old[r.ID] = true
-	}
-	var added []dialect.Row
-	for _, r := range rows {
-		if !old[r.ID] {
-			added = append(added, r)
+// Given reports whether the caller gave the id of one of the rows of an insert.
+func Given(args dialect.Args) bool { return !unset(args["reused"]) }
+
+// OneByOne runs add for each row, in their order, and returns the rows that it added.
+func OneByOne(
+	args dialect.Args, n int, add func(row dialect.Args) (dialect.Changed, error),
+) (out dialect.Changed, err error) {
+	ids := args["id"].(dialect.Col[uuid.UUID])
+	for i := range n {
+		added, err := add(Pick(args, []int{i}))
+		if err != nil {
+			return out, err
+		}
+		if added.All {
+			out.Rows = append(out.Rows, dialect.Row{ID: ids[i]})
 		}
 	}
-	return dialect.Changed{Rows: added}, err
+	return out, nil
 }
 
 // Pick returns the args of some rows, by their indexes.

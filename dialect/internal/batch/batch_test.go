@@ -70,8 +70,11 @@ func TestRowsWithoutReturning(t *testing.T) {
 	then := func(ctx context.Context, s *dialect.Session, c dialect.Conn) (dialect.Changed, error) {
 		return Then(ctx, s, c, change, after, nil, 2)
 	}
-	added := func(ctx context.Context, s *dialect.Session, c dialect.Conn) (dialect.Changed, error) {
-		return Added(ctx, s, c, after, nil, 2, []dialect.Row{a})
+	skipping := func(given int64) way {
+		args := dialect.Args{"id": dialect.Col[uuid.UUID]{a.ID, b.ID}, "reused": dialect.Col[int64]{0, given}}
+		return func(ctx context.Context, s *dialect.Session, c dialect.Conn) (dialect.Changed, error) {
+			return Skipping(ctx, s, c, change, after, args, 2)
+		}
 	}
 	const save, back = "savepoint", "rollback to savepoint"
 	both, none := []dialect.Row{a, b}, dialect.Changed{}
@@ -89,12 +92,19 @@ func TestRowsWithoutReturning(t *testing.T) {
 		"all are counted":     {counted, nil, 2, "", dialect.Changed{All: true}, []string{save, "change"}},
 		"the count is short": {counted, both[1:], 1, "", dialect.Changed{Rows: both[1:]},
 			[]string{save, "change", back, "lock", "change"}},
-		"a count that fails":   {counted, both, 2, "change", none, []string{save, "change"}},
-		"no savepoint":         {counted, both, 2, save, none, []string{save}},
-		"it cannot be undone":  {counted, both, 1, back, none, []string{save, "change", back}},
-		"read afterwards":      {then, both, 0, "", dialect.Changed{Rows: both}, []string{"change", "after"}},
-		"nothing to read":      {then, both, 0, "change", none, []string{"change"}},
-		"added, and one there": {added, both, 0, "", dialect.Changed{Rows: both[1:]}, []string{"after"}},
+		"a count that fails":  {counted, both, 2, "change", none, []string{save, "change"}},
+		"no savepoint":        {counted, both, 2, save, none, []string{save}},
+		"it cannot be undone": {counted, both, 1, back, none, []string{save, "change", back}},
+		"read afterwards":     {then, both, 0, "", dialect.Changed{Rows: both}, []string{"change", "after"}},
+		"nothing to read":     {then, both, 0, "change", none, []string{"change"}},
+		"new, and all added":  {skipping(0), nil, 2, "", dialect.Changed{All: true}, []string{"change"}},
+		"new, and one added": {skipping(0), both[1:], 1, "", dialect.Changed{Rows: both[1:]},
+			[]string{"change", "after"}},
+		"given, and all added":  {skipping(1), nil, 2, "", dialect.Changed{All: true}, []string{save, "change"}},
+		"given, and none added": {skipping(1), nil, 0, "", none, []string{save, "change"}},
+		"given, and one added": {skipping(1), nil, 1, "", dialect.Changed{Rows: both},
+			[]string{save, "change", back, "change", "change"}},
+		"given, and none undone": {skipping(1), nil, 1, back, none, []string{save, "change", back}},
 	} {
 		r := &recorder{rows: map[string][]dialect.Row{"lock": x.rows, "after": x.rows},
 			touched: map[string]int64{"change": x.touched}, failing: x.failing}

@@ -103,11 +103,14 @@ CREATE TABLE IF NOT EXISTS {unique_key} (
   KEY {prefix}unique_key_expires (expires)
 ) ENGINE = InnoDB COMMENT = 'The keys of unique tasks.';
 
--- The tasks as a person reads them, with the names of states and with times as timestamps.
+-- The tasks as a person reads them, with the names of states and with times as timestamps. Names are compared as bytes
+-- here, too, by a collation that each product has under its own name.
 CREATE OR REPLACE VIEW {tasks} AS
-SELECT lower(hex(id)) AS id, CONVERT(queue USING utf8mb4) AS queue,
-  CONVERT(reference USING utf8mb4) AS reference, CONVERT(kind USING utf8mb4) AS kind,
-  CONVERT(task_key USING utf8mb4) AS task_key,
+SELECT lower(hex(id)) AS id,
+  CONVERT(queue USING utf8mb4) COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */ AS queue,
+  CONVERT(reference USING utf8mb4) COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */ AS reference,
+  CONVERT(kind USING utf8mb4) COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */ AS kind,
+  CONVERT(task_key USING utf8mb4) COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */ AS task_key,
   CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR'
     WHEN 4 THEN 'POISON' END AS state,
   cancelled, priority, attempt, max_attempts, lapses, fence,

@@ -45,13 +45,15 @@ CREATE OR REPLACE VIEW {attempts} AS
 SELECT lower(hex(task)) AS task, attempt, CONVERT(outcome USING utf8mb4) AS outcome,
   '1970-01-01' + INTERVAL taken MICROSECOND AS taken,
   '1970-01-01' + INTERVAL ended MICROSECOND AS ended,
-  CONVERT(worker USING utf8mb4) AS worker, CONVERT(queue USING utf8mb4) AS queue, fence,
+  CONVERT(worker USING utf8mb4) AS worker,
+  CONVERT(queue USING utf8mb4) COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */ AS queue, fence,
   CONVERT(error USING utf8mb4) AS error
   FROM {attempt}
 UNION ALL SELECT lower(hex(id)), attempt, CASE state WHEN 2 THEN 'completed' WHEN 3 THEN 'failed' ELSE 'poisoned' END,
   '1970-01-01' + INTERVAL taken MICROSECOND, '1970-01-01' + INTERVAL updated MICROSECOND,
   CONVERT(LEFT(holder, LENGTH(holder) - LENGTH(SUBSTRING_INDEX(holder, '#', -1)) - 1) USING utf8mb4),
-  CONVERT(queue USING utf8mb4), fence, CASE WHEN state <> 2 THEN CONVERT(result USING utf8mb4) END
+  CONVERT(queue USING utf8mb4) COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */, fence,
+  CASE WHEN state <> 2 THEN CONVERT(result USING utf8mb4) END
   FROM {task} AS t
  WHERE taken_at > 0 AND state IN (2, 3, 4)
    AND NOT EXISTS (SELECT 1 FROM {attempt} AS a WHERE a.task = t.id AND a.fence = t.fence);
@@ -96,9 +98,11 @@ CREATE TABLE IF NOT EXISTS {archive} (
 
 -- The tasks of the archive as a person reads them, with the names of states and with times as timestamps.
 CREATE OR REPLACE VIEW {archived} AS
-SELECT lower(hex(id)) AS id, CONVERT(queue USING utf8mb4) AS queue,
-  CONVERT(reference USING utf8mb4) AS reference, CONVERT(kind USING utf8mb4) AS kind,
-  CONVERT(task_key USING utf8mb4) AS task_key,
+SELECT lower(hex(id)) AS id,
+  CONVERT(queue USING utf8mb4) COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */ AS queue,
+  CONVERT(reference USING utf8mb4) COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */ AS reference,
+  CONVERT(kind USING utf8mb4) COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */ AS kind,
+  CONVERT(task_key USING utf8mb4) COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */ AS task_key,
   CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR'
     WHEN 4 THEN 'POISON' END AS state,
   cancelled, priority, attempt, max_attempts, lapses, fence,

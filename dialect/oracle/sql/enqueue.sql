@@ -17,6 +17,18 @@ EXCEPTION WHEN DUP_VAL_ON_INDEX THEN NULL;
 END;
 /
 
+-- Batch insert one
+-- Runs instead of Insert for each task, if the caller gave the id of one. Indexes: the primary key and task_ref find a
+-- duplicate: the statement fails with ORA-00001, and the transaction goes on. A block would not report whether it added
+-- its row.
+INSERT INTO {task} (
+  id, fence, queue, reference, kind, state, priority, max_attempts, due, created, updated,
+  headers, payload_size, payload, task_key)
+VALUES (
+  :id, :reused * {now}, :queue, :reference, :kind, {CREATED}, :priority, :max_attempts,
+  COALESCE(:at, {now} + :delay), {now}, {now},
+  :headers, :payload_size, :payload, :task_key);
+
 -- Batch inserted
 -- Runs after each block of an enqueue. Index: the primary key.
 SELECT id
