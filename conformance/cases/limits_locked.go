@@ -198,7 +198,7 @@ func limitLockedConnections(t *test) {
 	t.enqueueMany(q, waiting, nil)
 	lease := t.takeNew(other, dbq.NewTask{}, long).Lease
 	tx := t.beginTx(t.open())
-	_, err := tx.ExecContext(t.ctx, fmt.Sprintf("UPDATE %skv SET version = version + 1 WHERE name = '%s'", t.Prefix, q.Name()))
+	_, err := tx.ExecContext(t.ctx, fmt.Sprintf("UPDATE %skv SET version = version + 1 WHERE name = 'q'", t.Prefix))
 	t.must(err)
 	t.concurrently(waiting+1, func(ctx context.Context, i int) {
 		if i < waiting {
