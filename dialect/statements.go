@@ -224,6 +224,9 @@ type Statements struct {
 	// before that if there is an EndLimitIdle, which runs after the end and restores the setting of the session.
 	LimitIdle    string `empty:"allowed"`
 	EndLimitIdle string `empty:"allowed"`
+	// BoundWaits makes a statement of the transaction that waits for a lock for a second fail with class Conflict. The
+	// core's own transactions begin with it, unless they have long statements, as migrations do.
+	BoundWaits string `empty:"allowed"`
 	// Notify sends :payload to the listeners of :channel, immediately or when its transaction commits; see Listener.
 	Notify string `args:"channel payload" empty:"allowed"`
 

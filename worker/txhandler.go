@@ -20,8 +20,8 @@ const txEndTimeout = 10 * time.Second
 // A TxHandler is the recommended Handler for work in the worker's own database. It begins a transaction of Client.DB,
 // completes the task in it, calls Func, and commits, so the work and the completion happen together or not at all.
 // The first statement locks the task's row, so no other worker can take the task over meanwhile, and an
-// operator's call on the task waits for the end of the transaction, for up to half a minute. Func must neither commit
-// nor roll back.
+// operator's call on the task waits for the end of the transaction, until its deadline or, without one, for half a
+// minute. Func must neither commit nor roll back.
 //
 // TxFunc makes a TxHandler from a function that returns an error, and HandleTx registers a typed function for a kind.
 //

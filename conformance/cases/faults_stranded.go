@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/dbq-go/dbq/worker"
 )
 
 // strandedCases are about connections that die without being closed, as those to a host without power, or those that
-// a router has forgotten. New connections work.
+// a router has forgotten, while new connections work; and about slow ones, which must not look like them.
 func strandedCases() []Case {
 	return []Case{
 		{Name: "WorkersOutliveDeadConnections", Once: true, run: workersOutliveDeadConnections,
@@ -21,6 +22,8 @@ func strandedCases() []Case {
 		{Name: "CallsOutliveDeadConnections", Once: true, run: callsOutliveDeadConnections,
 			Law: "When all connections of a client die without being closed, and new ones work, an enqueue without a deadline " +
 				"returns within half a minute and reports what is true, and the next calls succeed at once."},
+		{Name: "SlowLink", Once: true, Slow: true, run: slowLink,
+			Law: "A payload that takes longer to arrive than a call waits for a silent server is checked out and read."},
 	}
 }
 
@@ -114,5 +117,21 @@ func callsOutliveDeadConnections(t *test) {
 	}
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("the calls after it took %v", took)
+	}
+}
+
+func slowLink(t *test) {
+	const size, rate = 1 << 20, 256 << 10 // four seconds, in which the server is never silent
+	p, dsn := t.throughProxy()
+	direct, c := t.open(), t.openDSN(dsn)
+	id := t.enqueue(direct.Queue("q"), dbq.NewTask{Payload: make([]byte, size)})
+	p.Slow(rate)
+	ctx := sqlrun.WithPatience(t.ctx, func() time.Duration { return 0 }) // the minimum of two seconds
+	tasks, err := c.Queue("q").Checkout(ctx, 1, long)
+	if err != nil || len(tasks) != 1 || len(tasks[0].Payload) != size {
+		t.Errorf("a checkout over a slow link returned %d tasks, and %v", len(tasks), err)
+	}
+	if task, err := c.Get(ctx, id); err != nil || len(task.Payload) != size {
+		t.Errorf("reading the task over a slow link returned %d bytes, and %v", len(task.Payload), err)
 	}
 }

@@ -1,9 +1,12 @@
 package cases
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -11,6 +14,8 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/sqlrun"
+	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -28,6 +33,9 @@ func lockedCases() []Case {
 				"others; the task can be settled when that transaction has ended."},
 		Case{Name: "CompleteWaitsForLocked", Slow: true, Once: true, run: lockedComplete,
 			Law: "Settle and Complete wait for a transaction that has locked the task, as long as their context allows."},
+		Case{Name: "CallsWaitForLocked", Slow: true, Once: true, run: lockedCalls,
+			Law: "A call that waits for another transaction's lock does not take the server for a silent one: it succeeds " +
+				"when the lock is free, after the time in which it would give up a dead connection."},
 	)
 }
 
@@ -230,4 +238,53 @@ func lockedComplete(t *test) {
 	t.must(tx.Rollback())
 	t.must(<-done)
 	t.wantState(c, task.ID, dbq.StateError)
+}
+
+func lockedCalls(t *test) {
+	const locked = 5 * time.Second // longer than two tries wait for a silent server
+	own := t.open()
+	t.rowLocks(own)
+	drv, pool, err := sqlrun.Open(t.ctx, t.DSN)
+	t.must(err)
+	t.Cleanup(func() { pool.Close() })
+	callers, err := dbq.New(t.ctx, cmp.Or(pool.Caller, pool.Write), drv.Dialect, t.options()...)
+	t.must(err)
+	t.register(callers)
+	clients := []*dbq.Client{own, callers}
+	calls := map[string]func(ctx context.Context) error{}
+	opening := t.beginTx(t.open())
+	for i, c := range clients {
+		q := c.Queue(fmt.Sprint("q", i))
+		completed := t.takeNew(q, dbq.NewTask{Reference: fmt.Sprint("locked ", i)}, long)
+		revoked := t.takeNew(q, dbq.NewTask{Reference: fmt.Sprint("locked too ", i)}, long)
+		calls[fmt.Sprint("Complete ", i)] = func(ctx context.Context) error { return q.Complete(ctx, completed.Lease, nil) }
+		if c.Info().Server.LongLockWaits {
+			continue // a call of several statements has no bound for its waits
+		}
+		calls[fmt.Sprint("Operate ", i)] = func(ctx context.Context) error {
+			return admin.New(c).Operate(ctx, state.Revoke, revoked.ID)
+		}
+		_, err := q.EnqueueTx(t.ctx, opening, dbq.NewTask{Unique: pending("k")})
+		t.must(err)
+		calls[fmt.Sprint("Enqueue ", i)] = func(ctx context.Context) error {
+			_, err := q.Enqueue(ctx, dbq.NewTask{Unique: pending("k")})
+			return err
+		}
+	}
+	locking := t.lockTasks(t.open())
+	names := slices.Collect(maps.Keys(calls))
+	t.concurrently(len(names)+1, func(ctx context.Context, i int) {
+		if i == len(names) {
+			time.Sleep(locked)
+			t.must(opening.Rollback())
+			t.must(locking.Rollback())
+			return
+		}
+		ctx = sqlrun.WithPatience(ctx, func() time.Duration { return 0 }) // the minimum of two seconds
+		began := time.Now()
+		if err := calls[names[i]](ctx); err != nil || time.Since(began) < locked/2 {
+			t.Errorf("%s of what another transaction had locked for %v returned %v after %v", names[i], locked, err,
+				time.Since(began))
+		}
+	})
 }

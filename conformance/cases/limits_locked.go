@@ -8,6 +8,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/dbq-go/dbq/worker"
 	"github.com/google/uuid"
 )
@@ -26,6 +27,10 @@ func limitLockedCases() []Case {
 				"checkouts of the queue by seconds at most."},
 		Case{Name: "LockedTaskDelaysNoWorker", run: limitLockedWorker,
 			Law: "A worker of a queue with limits goes on while another transaction has locked a due task."},
+		Case{Name: "LockedLimitsLeaveConnections", Once: true, run: limitLockedConnections,
+			Law: "However many checkouts wait for the limits of a queue, the client has connections left for other queues."},
+		Case{Name: "SilentServerEndsCheckouts", Once: true, Slow: true, run: limitSilent,
+			Law: "When the server falls silent, checkouts of a queue with limits return together, although they take turns."},
 	)
 }
 
@@ -183,4 +188,54 @@ func limitLockedWorker(t *test) {
 	}
 	t.must(tx.Rollback())
 	next(4)
+}
+
+func limitLockedConnections(t *test) {
+	const conns, waiting, most = 4, 32, 3 * time.Second
+	c := t.openCallersPool(conns)
+	q, other := c.Queue("q"), c.Queue("other")
+	t.limit(c, q.Name(), admin.QueueLimits{Leased: waiting})
+	t.enqueueMany(q, waiting, nil)
+	lease := t.takeNew(other, dbq.NewTask{}, long).Lease
+	tx := t.beginTx(t.open())
+	_, err := tx.ExecContext(t.ctx, fmt.Sprintf("UPDATE %skv SET version = version + 1 WHERE name = 'q'", t.Prefix))
+	t.must(err)
+	t.concurrently(waiting+1, func(ctx context.Context, i int) {
+		if i < waiting {
+			if tasks, err := q.Checkout(ctx, 1, long); ctx.Err() == nil && (err != nil || len(tasks) != 1) {
+				t.Errorf("when the limits were free again, a checkout returned %d tasks and %v", len(tasks), err)
+			}
+			return
+		}
+		defer func() { _ = tx.Rollback() }()
+		for range 20 {
+			time.Sleep(50 * time.Millisecond) // more checkouts wait
+			once, cancel := context.WithTimeout(ctx, most)
+			_, err := other.Extend(once, lease, long)
+			cancel()
+			if err != nil {
+				t.Fatalf("a renewal in another queue: %v", err)
+			}
+		}
+	})
+}
+
+func limitSilent(t *test) {
+	const checkouts, patience = 16, 2 * time.Second
+	p, dsn := t.throughProxy()
+	c := t.openDSN(dsn)
+	q := c.Queue("q")
+	t.limit(c, q.Name(), admin.QueueLimits{Leased: checkouts})
+	p.Stall()
+	ctx := sqlrun.WithPatience(t.ctx, func() time.Duration { return patience })
+	began := time.Now()
+	t.concurrently(checkouts, func(context.Context, int) {
+		if tasks, err := q.Checkout(ctx, 1, long); err == nil {
+			t.Errorf("a silent server handed out %d tasks", len(tasks))
+		}
+	})
+	if took := time.Since(began); took > checkouts*patience { // with two tries each, two of them at once
+		t.Errorf("%d checkouts took %v", checkouts, took)
+	}
+	p.Heal()
 }

@@ -60,9 +60,11 @@ func (n nodes) Driver() driver.Driver { return n[0].Driver() }
 func (n nodes) Connect(ctx context.Context) (driver.Conn, error) {
 	var failed []error
 	for _, node := range n {
-		c, err := node.Connect(ctx)
+		own := new(nodeConn)
+		c, err := node.Connect(dialect.WithLine(ctx, func(l *dialect.Line) { own.line = l }))
 		if err == nil {
-			own := &nodeConn{conn: c.(conn)}
+			own.conn = c.(conn)
+			own.line.TakenWith(ctx)
 			if err = own.prepare(ctx, len(n) > 1); err == nil {
 				return own, nil
 			}
@@ -93,7 +95,14 @@ type conn interface {
 // that serves.
 type nodeConn struct {
 	conn
+	line    *dialect.Line
 	refused bool
+}
+
+// ResetSession runs when the pool hands out the connection again.
+func (c *nodeConn) ResetSession(ctx context.Context) error {
+	c.line.TakenWith(ctx)
+	return c.conn.ResetSession(ctx)
 }
 
 // ExecContext executes a statement and notes whether the node refused to serve.

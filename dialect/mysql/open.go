@@ -149,6 +149,7 @@ func config(dsn string) (cfg *driver.Config, addresses []string, conns int, err 
 	if cfg.Timeout == 0 {
 		cfg.Timeout = dialTimeout
 	}
+	cfg.DialFunc = dialect.Dialer(new(net.Dialer).DialContext).Dial
 	// One round trip for each statement instead of three; safe with utf8mb4, and the server's sql_mode is set below.
 	cfg.InterpolateParams = true
 	cfg.Collation = "utf8mb4_bin"

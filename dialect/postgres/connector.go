@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"crypto/tls"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -34,12 +35,21 @@ func newConnector(cfg pgx.ConnConfig, chooses bool, password dialect.Password) *
 		}
 		return err
 	})
-	plain := stdlib.GetConnector(cfg, before)
+	reset := stdlib.OptionResetSession(func(ctx context.Context, c *pgx.Conn) error {
+		conn := c.PgConn().Conn()
+		if secure, ok := conn.(*tls.Conn); ok {
+			conn = secure.NetConn()
+		}
+		line, _ := conn.(*dialect.Line)
+		line.TakenWith(ctx)
+		return nil
+	})
+	plain := stdlib.GetConnector(cfg, before, reset)
 	if !chooses {
 		return &connector{plain: plain, decided: plain}
 	}
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
-	return &connector{plain: plain, pooled: stdlib.GetConnector(cfg, before)}
+	return &connector{plain: plain, pooled: stdlib.GetConnector(cfg, before, reset)}
 }
 
 // Driver returns the connector itself, so that it can be reached from its *sql.DB.

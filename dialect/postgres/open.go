@@ -92,6 +92,7 @@ func config(dsn string) (cfg *pgx.ConnConfig, conns int, chooses bool, err error
 	// A session that became read-only stays so: the next connection may lead to a server that takes writes.
 	ends := cfg.OnPgError
 	cfg.OnPgError = func(c *pgconn.PgConn, e *pgconn.PgError) bool { return ends(c, e) && e.Code != readOnly }
+	cfg.DialFunc = dialect.Dialer(cfg.DialFunc).Dial
 	if cfg.ConnectTimeout == 0 {
 		cfg.ConnectTimeout = connectTimeout
 	}

@@ -481,6 +481,12 @@ BEGIN ISOLATION LEVEL READ COMMITTED;
 -- An expression, not a statement: the database's clock in microseconds since 1970.
 CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint);
 
+-- ==== BoundWaits ====
+-- Limits, for a transaction of dbq, how long a statement waits for a lock before it is repeated.
+-- Runs with the first statement of a transaction of dbq. A statement that waited longer for a lock would look like one
+-- on a dead connection; one that fails is repeated. Migrations and transactions of the caller keep their own setting.
+SET LOCAL lock_timeout = 1000;
+
 -- ==== Notify ====
 -- Wakes idle workers in other processes.
 -- Runs after the transaction that enqueued, in a transaction of its own. A notification need not survive a crash, so

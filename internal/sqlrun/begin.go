@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"slices"
 
 	"github.com/dbq-go/dbq/dialect"
 )
@@ -29,7 +30,11 @@ func (s *Session) beginTexts() []string {
 // statement.
 func (s *Session) beginByText(ctx context.Context, conn *sql.Conn) (transaction, error) {
 	on := s.on(conn)
-	for _, text := range s.beginTexts() {
+	texts := s.beginTexts()
+	if bound := s.Texts.BoundWaits; bound != "" && patience(ctx) < slowTimeout {
+		texts = append(slices.Clip(texts), bound)
+	}
+	for _, text := range texts {
 		if _, err := later(ctx, on, text); err != nil {
 			return transaction{}, err
 		}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
@@ -46,7 +47,8 @@ func patience(ctx context.Context) time.Duration {
 	return answerTimeout
 }
 
-// try is the context of one try of a call. It ends when the server has not answered for as long as the call's patience.
+// try is the context of one try of a call. It ends when the server has not answered, and no part of an answer has
+// arrived, for as long as the call's patience.
 type try struct {
 	context.Context
 	session *Session
@@ -54,6 +56,7 @@ type try struct {
 	cancel  context.CancelCauseFunc
 	timer   *time.Timer
 	most    time.Duration
+	line    atomic.Pointer[dialect.Line] // of the connection that was taken last; nil if it is not known
 }
 
 type tryKey struct{}
@@ -73,9 +76,20 @@ func (s *Session) try(ctx context.Context) *try {
 	if !s.Server.OneWriter {
 		t.most = patience(ctx)
 	}
-	t.Context, t.cancel = context.WithCancelCause(ctx)
-	t.timer = time.AfterFunc(t.most, func() { t.cancel(&silentError{t.most}) })
+	t.Context, t.cancel = context.WithCancelCause(dialect.WithLine(ctx, t.line.Store))
+	t.timer = time.AfterFunc(t.most, t.expire)
 	return t
+}
+
+// expire ends the patience, unless an answer is under way.
+func (t *try) expire() {
+	if line := t.line.Load(); line != nil && t.Err() == nil {
+		if rest := t.most - time.Since(line.Arrived()); rest > 0 {
+			t.timer.Reset(rest)
+			return
+		}
+	}
+	t.cancel(&silentError{t.most})
 }
 
 // tryOf returns the try of a context, or nil.

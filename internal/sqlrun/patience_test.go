@@ -3,6 +3,8 @@ package sqlrun
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,4 +56,35 @@ func TestTryEndsWhenTheServerIsSilent(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestTryGoesOnWhileAnAnswerArrives(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := NewSession(fake{classify: dialect.ClassifyConn}, dialect.Pool{}, dialect.Server{}, dialect.Names{})
+		try := s.try(t.Context())
+		here, there := net.Pipe()
+		defer there.Close()
+		dial := func(context.Context, string, string) (net.Conn, error) { return here, nil }
+		line, err := dialect.Dialer(dial).Dial(try, "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer line.Close()
+		go func() {
+			for range 5 {
+				time.Sleep(answerTimeout - time.Second)
+				_, _ = there.Write([]byte{1})
+			}
+		}()
+		begin := time.Now()
+		go func() { _, _ = io.Copy(io.Discard, line) }()
+		<-try.Done()
+		if got, want := time.Since(begin), 5*(answerTimeout-time.Second)+answerTimeout; got != want {
+			t.Errorf("it ended after %v, want %v: the patience after the last byte", got, want)
+		}
+		if err := try.end(context.Canceled); !Silent(err) {
+			t.Errorf("it ended with %v", err)
+		}
+	})
 }

@@ -46,7 +46,7 @@ func scan[T any](ctx context.Context, rows dialect.Rows, atMost int) ([]T, error
 	var out []T
 	try := tryOf(ctx)
 	for rows.Next() {
-		try.answered() // large payloads may take a while
+		try.answered() // many rows may take a while
 		row = empty
 		if err := rows.Scan(fields...); err != nil {
 			return nil, err

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -168,7 +169,10 @@ func (s *Store) SetLimits(ctx context.Context, queue string, change func(Limits)
 	if err := limits.QueueName(queue); err != nil {
 		return err
 	}
-	err := s.writeBy(ctx, s.limitsTx, func(ctx context.Context, conn dialect.Conn, _ bool) error {
+	run := func(ctx context.Context, f func(context.Context, dialect.Conn) error) error {
+		return s.limitsTx(ctx, queue, f)
+	}
+	err := s.writeBy(ctx, run, func(ctx context.Context, conn dialect.Conn, _ bool) error {
 		old, exists, _, err := s.lockLimits(ctx, conn, queue)
 		if err != nil {
 			return err
@@ -246,9 +250,30 @@ func (s *Store) putKV(
 	return err
 }
 
-// limitsTx runs f in a transaction for lockLimits. The server ends it if the client is silent for ten seconds: a client
-// that stops would otherwise keep all checkouts of the queue waiting.
-func (s *Store) limitsTx(ctx context.Context, f func(context.Context, dialect.Conn) error) error {
+// limitsAtOnce is how many transactions of a client may be in limitsTx of a queue: one that has the lock, and one that
+// the server lets in as soon as the first one commits. More would wait there, each with a connection, until the other
+// queues had none left.
+const limitsAtOnce = 2
+
+// limitsTx runs f in a transaction for lockLimits of a queue. The server ends it if the client is silent for ten
+// seconds: a client that stops would otherwise keep all checkouts of the queue waiting.
+func (s *Store) limitsTx(ctx context.Context, queue string, f func(context.Context, dialect.Conn) error) (err error) {
+	st, came := s.limitState(queue), time.Now()
+	st.once.Do(func() { st.gate = make(chan struct{}, limitsAtOnce) })
+	select {
+	case st.gate <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-st.gate }()
+	if last := st.silence.Load(); last != nil && last.at.Sub(came) > time.Second {
+		return &sqlrun.TxError{Err: last.err} // it has waited for one that met a silent server: that is its own try
+	}
+	defer func() {
+		if sqlrun.Silent(err) {
+			st.silence.Store(&silence{time.Now(), err})
+		}
+	}()
 	set, restore := s.sql.Texts.LimitIdle, s.sql.Texts.EndLimitIdle
 	if restore != "" {
 		return s.sql.LockedTx(ctx, dialect.Lock{Take: set, Free: restore}, f)
@@ -292,6 +317,16 @@ type limitState struct {
 	limited atomic.Bool
 	checked atomic.Int64 // when the queue was found to have none, in nanoseconds
 	refused atomic.Bool  // the last checkout found nothing that it might take
+
+	once    sync.Once
+	gate    chan struct{} // has an element for each limitsTx
+	silence atomic.Pointer[silence]
+}
+
+// silence is when the server fell silent in a limitsTx, and the error.
+type silence struct {
+	at  time.Time
+	err error
 }
 
 func (s *Store) limitState(queue string) *limitState {

@@ -57,7 +57,7 @@ func (s *Store) checkoutLimited(ctx context.Context, r dialect.CheckoutRequest) 
 		}
 	}
 	for _, passLocked := range []bool{false, true} {
-		err = s.limitsTx(ctx, func(ctx context.Context, conn dialect.Conn) error {
+		err = s.limitsTx(ctx, r.Queue, func(ctx context.Context, conn dialect.Conn) error {
 			rec, exists, paused, err := s.lockLimits(ctx, conn, r.Queue)
 			if limited = exists; err != nil || !exists {
 				return err

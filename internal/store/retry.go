@@ -13,11 +13,13 @@ import (
 )
 
 // Bounds of the tries of one call. A conflict means that another transaction succeeded, so many tries are cheap and
-// end soon. If the database cannot be reached, a call gives up after a few tries.
+// end soon; or that one has locked a row, which a call with a deadline waits for until then, and another one for half a
+// minute. If the database cannot be reached, a call gives up after a few tries.
 const (
 	ConflictTries    = 25
 	conflictPause    = 2 * time.Millisecond
 	maxConflictPause = 250 * time.Millisecond
+	lockWaited       = 500 * time.Millisecond // a conflict after that long is one with a lock; see longLockWait
 	connectionTries  = 4
 	connectionPause  = 40 * time.Millisecond // not before the first repetition: a pooled connection may just be stale
 	silentTries      = 2                     // of those in which the server was silent for as long as the call's patience
@@ -83,6 +85,7 @@ func (s *Store) readSlow(ctx context.Context, query func(ctx context.Context, co
 // the final error then says so.
 func (s *Store) repeat(ctx context.Context, try func() (maybe bool, err error)) error {
 	conflicts, losses, silent, maybe := 0, 0, 0, false
+	_, bounded := ctx.Deadline()
 	for {
 		if s.closed.Load() {
 			return maybeHappened(maybe, errs.ErrClosed)
@@ -91,6 +94,7 @@ func (s *Store) repeat(ctx context.Context, try func() (maybe bool, err error)) 
 			return maybeHappened(maybe, err)
 		}
 		var err error
+		began := time.Now()
 		maybe, err = try()
 		if err == nil {
 			return nil
@@ -106,7 +110,8 @@ func (s *Store) repeat(ctx context.Context, try func() (maybe bool, err error)) 
 		switch {
 		case errors.Is(err, errs.ErrWriterBusy): // it has waited long enough
 			return maybeHappened(maybe, err)
-		case s.IsConflict(err) && conflicts < ConflictTries:
+		case s.IsConflict(err) && (conflicts < ConflictTries ||
+			bounded && (time.Since(began) >= lockWaited || errors.Is(err, errRowLocked))):
 			pause = ConflictPause(conflicts)
 			conflicts++
 			s.conflicts.Add(1)

@@ -266,8 +266,11 @@ func (b *settleBatch) leaseArgs(index []int) dialect.Args {
 	if b.callersTx {
 		args["callers_tx"] = int64(1)
 	}
-	if !b.wait {
+	switch {
+	case !b.wait:
 		args["lock_wait"] = lockWait.Milliseconds()
+	case !b.callersTx: // it waits again
+		args["lock_wait"] = longLockWait.Milliseconds()
 	}
 	return args
 }

@@ -2,10 +2,13 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/errs"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/google/uuid"
 )
 
@@ -16,17 +19,22 @@ const (
 	// lockWait is how long a batch waits for a locked row, if the statement can limit its wait. It is longer than one
 	// batch delays another, and too short to be noticed.
 	lockWait = 100 * time.Millisecond
+	// longLockWait is how long a call for one task waits for a locked row before it tries again. A longer wait would look
+	// like a silent server.
+	longLockWait = time.Second
 	// lockedFor is how long a store locks the free rows first, after it has found a locked one.
 	lockedFor = 10 * time.Second
 )
 
+var errRowLocked = fmt.Errorf("%w: another transaction has locked the task's row", errs.ErrConflict)
+
 // write settles, in as few round trips as the try allows.
 func (b *settleBatch) write(ctx context.Context) error {
-	s, again, waited := b.s, false, false
+	s, again, waited, silent := b.s, false, false, false
 	maySkip := s.sql.Texts.LockFree.SQL != "" && !b.wait
 	return s.repeat(ctx, func() (bool, error) {
 		// After a lost answer it waits: an earlier try of this call may hold the lock.
-		b.skipLocked = maySkip && !again && (waited || s.meetsLocked())
+		b.skipLocked = maySkip && !again && (waited || s.meetsLocked()) || silent
 		run := s.sql.Tx
 		if !b.skipLocked && len(b.steps) == 1 && !b.more() && !b.mayPoison() && !b.advances() {
 			only := b.steps[0]
@@ -34,6 +42,11 @@ func (b *settleBatch) write(ctx context.Context) error {
 		}
 		err := run(ctx, func(ctx context.Context, conn dialect.Conn) error { return b.run(ctx, conn, again) })
 		class := s.sql.Class(err)
+		// Where a statement's wait has no bound, the row may have been locked: the call polls it.
+		silent = silent || b.wait && s.sql.Server.LongLockWaits && sqlrun.Silent(err)
+		if err == nil && b.wait && len(b.locked) > 0 {
+			err = errRowLocked
+		}
 		again = again || class == dialect.Ambiguous
 		waited = waited || class == dialect.Conflict
 		if len(b.locked) > 0 {

@@ -162,7 +162,11 @@ func (p *Proxy) toClient(l *link, b []byte) error {
 	if l.cutting {
 		b = nil
 	}
+	rate := p.rate
 	p.mu.Unlock()
+	if rate > 0 {
+		time.Sleep(time.Duration(len(b)) * time.Second / time.Duration(rate))
+	}
 	if timer != nil {
 		timer.Reset(AnswerPause)
 	}

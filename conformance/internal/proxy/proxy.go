@@ -20,6 +20,7 @@ type Proxy struct {
 	rule     Rule
 	fired    bool
 	gone     bool          // refuse new connections
+	rate     int           // bytes per second to each client; 0 is no limit
 	stall    chan struct{} // not nil: nothing passes until it is closed
 	sent     int64         // bytes from clients, since the rule was set
 	requests int           // requests, since the rule was set
@@ -130,6 +131,13 @@ func (p *Proxy) GoDown() {
 	p.gone = true
 	p.mu.Unlock()
 	p.CutAll()
+}
+
+// Slow lets the server's bytes pass at a rate per second and connection from now on.
+func (p *Proxy) Slow(rate int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rate = rate
 }
 
 // Stall lets nothing pass until Heal. Connections stay open.

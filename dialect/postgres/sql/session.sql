@@ -17,6 +17,11 @@ LIMIT :limit;
 SELECT pg_advisory_xact_lock(hashtextextended(
          'dbq migration ' || {home} || ' ' || CAST(:name AS text), 0));
 
+-- BoundWaits
+-- Runs with the first statement of a transaction of dbq. A statement that waited longer for a lock would look like one
+-- on a dead connection; one that fails is repeated. Migrations and transactions of the caller keep their own setting.
+SET LOCAL lock_timeout = 1000;
+
 -- Notify
 -- Runs after the transaction that enqueued, in a transaction of its own. A notification need not survive a crash, so
 -- its commit does not wait for the disk.
