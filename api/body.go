@@ -33,13 +33,16 @@ type bodyCheck struct {
 }
 
 // check returns a problem unless a body has the operation's schema. It reads the body before it decodes anything, so
-// that what it refuses costs nothing else.
-func (c bodyCheck) check(body []byte) *Problem {
+// that what it refuses costs nothing else, and so that what is decoded counts before it takes memory.
+func (c bodyCheck) check(body []byte, m *memory) *Problem {
 	if !json.Valid(body) || !utf8.Valid(body) {
 		return badJSON.problem()
 	}
 	s := scan{bodyCheck: c, body: body, place: []byte("body")}
 	if p := s.value(c.schema); p != nil {
+		return p
+	}
+	if p := m.hold(2*int64(len(body)) + valueBytes*int64(s.values)); p != nil {
 		return p
 	}
 	var value any

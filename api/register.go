@@ -186,6 +186,10 @@ func register[I, O any](
 
 // writeJSON encodes a response. If that fails, nothing has been sent, and the caller gets a problem.
 func writeJSON(w io.Writer, v any) error {
+	if out, ok := v.(CheckedOutBody); ok {
+		out.write(w)
+		return nil
+	}
 	text, err := json.Marshal(v)
 	if err != nil {
 		panic(fmt.Errorf("the response cannot be encoded: %w", err))

@@ -91,7 +91,8 @@ func (s *server) run(ctx context.Context, cfg serveConfig) error {
 	}
 	handler, err := api.New(api.Config{
 		Databases: s.clients, Authenticator: cfg.Auth.authenticator(s.clients), Logger: s.logger, MaxBody: cfg.Limits.Body,
-		MaxRequests: cfg.Limits.Requests, MaxWaiting: cfg.Limits.Waiting, MaxWait: time.Duration(cfg.Limits.Wait),
+		MaxMemory: cfg.Limits.Memory, MaxRequests: cfg.Limits.Requests, MaxWaiting: cfg.Limits.Waiting,
+		MaxWait: time.Duration(cfg.Limits.Wait),
 		Timeout: time.Duration(cfg.Limits.Timeout), BodyTimeout: time.Duration(cfg.Limits.BodyTimeout),
 		Redactions: cfg.Redact, CallerRate: cfg.Limits.CallerRate, CallerBurst: cfg.Limits.CallerBurst,
 	})
