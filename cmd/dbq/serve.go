@@ -66,8 +66,7 @@ type server struct {
 	failed  chan error // of bridges that have ended
 
 	stopping atomic.Bool
-	readyMu  sync.Mutex
-	ready    map[string]*readiness // by database
+	ready    readiness
 }
 
 // run serves until ctx ends, and then lets running requests finish.
@@ -99,7 +98,7 @@ func (s *server) run(ctx context.Context, cfg serveConfig) error {
 	if err != nil {
 		return usagef("%w", err)
 	}
-	workers, err := s.bridgeWorkers(cfg.Bridges)
+	workers, err := s.bridgeWorkers(cfg.Bridges, time.Duration(cfg.Drain))
 	if err != nil {
 		return err
 	}
@@ -234,6 +233,7 @@ func (s *server) openAll(ctx context.Context, cfg serveConfig) error {
 }
 
 func (s *server) close() {
+	s.ready.asking.Wait()
 	for _, c := range s.clients {
 		c.Close()
 	}
