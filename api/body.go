@@ -27,9 +27,6 @@ const (
 type bodyCheck struct {
 	schemas huma.Registry
 	schema  *huma.Schema // nil for an operation without a body
-	// noNull refuses null, which would stand for a field that was left out: without a filter a request applies to more,
-	// and without dry_run it changes tasks.
-	noNull bool
 }
 
 // check returns a problem unless a body has the operation's schema. It reads the body before it decodes anything, so
@@ -105,7 +102,9 @@ func (s *scan) value(schema *huma.Schema) *Problem {
 		return s.list(schema)
 	case kind == '{' || kind == '[':
 		return s.refuse("expected %s", schema.Type)
-	case kind == 'n' && s.noNull:
+	// null would stand for a field that was left out: without a filter a request applies to more, and without dry_run it
+	// changes tasks. Only a payload or a result can be null.
+	case kind == 'n':
 		return s.refuse("a value is null; leave the field out if it is to have none")
 	default:
 		s.skip()

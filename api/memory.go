@@ -1,7 +1,12 @@
 package api
 
 import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
 	"net/http"
+	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/callers"
@@ -59,4 +64,41 @@ type kept struct {
 func (k *kept) Write(b []byte) (int, error) {
 	k.text = append(k.text, b...)
 	return len(b), nil
+}
+
+// readBody reads the whole body, of at most maxBody bytes, before the deadline of observed. It then ends the deadline,
+// which would end requests that wait. A large body of unknown length counts as the largest until it has arrived.
+func readBody(w http.ResponseWriter, r *http.Request, maxBody int64, m *memory) ([]byte, *Problem) {
+	if hasNoBody(r.Method) {
+		maxBody = min(maxBody, maxSmallBody)
+	}
+	if r.ContentLength > maxBody {
+		return nil, bodyTooLarge.problem()
+	}
+	var buffer bytes.Buffer
+	limited := http.MaxBytesReader(w, r.Body, maxBody)
+	n, err := buffer.ReadFrom(io.LimitReader(limited, maxSmallBody))
+	if err == nil && n == maxSmallBody {
+		size := maxBody
+		if r.ContentLength > 0 {
+			size = r.ContentLength
+		}
+		if p := m.hold(size); p != nil {
+			return nil, p
+		}
+		_, err = buffer.ReadFrom(limited)
+	}
+	var large *http.MaxBytesError
+	var slow net.Error
+	switch {
+	case errors.As(err, &large):
+		return nil, bodyTooLarge.problem()
+	case errors.As(err, &slow) && slow.Timeout():
+		w.Header().Set("Connection", "close")
+		return nil, bodyTimeout.problem()
+	case err != nil:
+		return nil, badBody.problem()
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // not every server has it
+	return buffer.Bytes(), m.hold(int64(buffer.Len()))
 }

@@ -225,7 +225,7 @@ func (a *API) bounded(to *route, next http.Handler) http.Handler {
 			refuse(w, r, problemOf(err))
 			return
 		}
-		if p := cmp.Or(checkQuery(r), checkMediaType(r)); p != nil {
+		if p := cmp.Or(checkQuery(r), checkKey(r), checkMediaType(r)); p != nil {
 			refuse(w, r, p)
 			return
 		}
@@ -310,6 +310,14 @@ func checkQuery(r *http.Request) *Problem {
 	return nil
 }
 
+// checkKey refuses an Idempotency-Key that would make no repeated request safe.
+func checkKey(r *http.Request) *Problem {
+	if keys := r.Header.Values("Idempotency-Key"); len(keys) > 1 || len(keys) == 1 && keys[0] == "" {
+		return badRequest.problem(Field{"header.Idempotency-Key", "it is empty or repeated"})
+	}
+	return nil
+}
+
 // checkMediaType refuses bodies of other media types. A browser sends those to another site without asking it.
 func checkMediaType(r *http.Request) *Problem {
 	if hasNoBody(r.Method) {
@@ -319,43 +327,6 @@ func checkMediaType(r *http.Request) *Problem {
 		return mediaType.problem()
 	}
 	return nil
-}
-
-// readBody reads the whole body, of at most maxBody bytes, before the deadline of observed. It then ends the deadline,
-// which would end requests that wait. A large body of unknown length counts as the largest until it has arrived.
-func readBody(w http.ResponseWriter, r *http.Request, maxBody int64, m *memory) ([]byte, *Problem) {
-	if hasNoBody(r.Method) {
-		maxBody = min(maxBody, maxSmallBody)
-	}
-	if r.ContentLength > maxBody {
-		return nil, bodyTooLarge.problem()
-	}
-	var buffer bytes.Buffer
-	limited := http.MaxBytesReader(w, r.Body, maxBody)
-	n, err := buffer.ReadFrom(io.LimitReader(limited, maxSmallBody))
-	if err == nil && n == maxSmallBody {
-		size := maxBody
-		if r.ContentLength > 0 {
-			size = r.ContentLength
-		}
-		if p := m.hold(size); p != nil {
-			return nil, p
-		}
-		_, err = buffer.ReadFrom(limited)
-	}
-	var large *http.MaxBytesError
-	var slow net.Error
-	switch {
-	case errors.As(err, &large):
-		return nil, bodyTooLarge.problem()
-	case errors.As(err, &slow) && slow.Timeout():
-		w.Header().Set("Connection", "close")
-		return nil, bodyTimeout.problem()
-	case err != nil:
-		return nil, badBody.problem()
-	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // not every server has it
-	return buffer.Bytes(), m.hold(int64(buffer.Len()))
 }
 
 // routed answers requests without a route with problems, where the mux would answer with text or a redirection.

@@ -116,6 +116,9 @@ func (a *API) wait(ctx context.Context, in *waitTask) (*waited, error) {
 		if now.ID != uuid.Nil {
 			t = now
 		}
+		if !p.May(auth.Read, in.Database, t.Queue) { // the id is that of another task by now
+			return nil, dbq.ErrNotFound
+		}
 	}
 	var out waited
 	out.Body.Ended = t.Ended()

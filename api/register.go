@@ -178,8 +178,7 @@ func register[I, O any](
 	item := r.huma.OpenAPI().Paths[op.Path]
 	for _, with := range []*huma.Operation{item.Post, item.Put, item.Patch} {
 		if with != nil && with.OperationID == op.OperationID && with.RequestBody != nil {
-			to.body = bodyCheck{r.huma.OpenAPI().Components.Schemas, with.RequestBody.Content["application/json"].Schema,
-				op.OperationID == "operate-many"}
+			to.body = bodyCheck{r.huma.OpenAPI().Components.Schemas, with.RequestBody.Content["application/json"].Schema}
 		}
 	}
 }
