@@ -101,8 +101,8 @@ func TestBodiesCountAsMemory(t *testing.T) {
 	s := newSite(t, func(c *api.Config) { c.Authenticator, c.MaxMemory = named{}, 1<<20 })
 	values := `{"tasks":[{}` + strings.Repeat(`,{}`, 30_000) + `]}` // of 90 kB, and 6 MB when it is decoded
 	s.must(200, "POST", mail+"/tasks/batch", values, "X-Name", "ann")
-	s.hold(1, "greedy", fmt.Sprintf("POST %s/tasks HTTP/1.1\r\nHost: x\r\nX-Name: %%s\r\nContent-Type: application/json\r\n"+
-		"Content-Length: 500000\r\n\r\n%s", mail, strings.Repeat(" ", 100_000)))
+	s.hold(1, "greedy", fmt.Sprintf("POST %s/tasks HTTP/1.1\r\nHost: x\r\nX-Name: %%s\r\n"+
+		"Content-Type: application/json\r\nContent-Length: 500000\r\n\r\n%s", mail, strings.Repeat(" ", 100_000)))
 	large := `{"payload":"` + strings.Repeat("x", 100_000) + `"}`
 	s.refused(503, "overloaded", "POST", mail+"/tasks", large, "X-Name", "greedy")
 	s.must(201, "POST", mail+"/tasks", `{}`, "X-Name", "greedy")
