@@ -49,16 +49,22 @@ type Config struct {
 	// Timeout limits how long a request may take after its body has arrived, not counting the time that it waits.
 	// The default is 30 seconds.
 	Timeout time.Duration
-	// MaxRequests limits the requests that run at once, except those of MaxWaiting, and the bodies of more than 64 KiB
-	// that arrive at once. Others get 503 with Retry-After. Each caller may use as many as are free: one caller gets half
-	// of them, two get a third each, and there is always room for another one. The default is 100.
+	// MaxRequests limits the requests of each database that run at once, except those of MaxWaiting. Others get 503 with
+	// Retry-After. Each caller may use as many as are free: one that takes all that it can gets half of them, the next one
+	// half of the rest, and so on. It also limits the requests that are authenticated at once. There, callers are told
+	// apart by the header Authorization, and all whose header was not accepted before are one. The default is 100.
 	MaxRequests int
+	// MaxMemory limits, in bytes, what requests take at once of memory: large bodies while they arrive and with what is
+	// decoded from them, tasks that are checked out or read, and responses until they are sent. It is shared as
+	// MaxRequests is, but by all databases. A request that takes up to 64 KiB does not count, and one that runs alone is
+	// never refused. The default is 512 MiB.
+	MaxMemory int64
 	// CallerRate limits the requests of each caller (auth.Principal.Name) per second, and CallerBurst how many may come at
 	// once; its default is the requests of one second. Others get 429 with Retry-After. The default is no limit.
 	CallerRate  float64
 	CallerBurst int
-	// MaxWaiting limits the checkouts, waits for the end of a task, and series that run or wait at once, and is shared as
-	// MaxRequests is. The default is 1000.
+	// MaxWaiting limits the checkouts, waits for the end of a task, and series that run or wait at once in each database,
+	// and is shared as MaxRequests is. The default is 1000.
 	MaxWaiting int
 	// MaxWait limits how long a request waits for tasks, or for the end of a task. A longer wait_seconds is shortened to
 	// it. The default is 60 seconds.
@@ -73,6 +79,7 @@ const (
 	DefaultBodyTimeout = 30 * time.Second
 	DefaultTimeout     = 30 * time.Second
 	DefaultMaxRequests = 100
+	DefaultMaxMemory   = 512 << 20
 	DefaultMaxWaiting  = 1000
 	DefaultMaxWait     = 60 * time.Second
 )
@@ -85,10 +92,7 @@ type API struct {
 	routes    map[string]*route // of the operations, by pattern
 	openAPI   []byte
 	callers   *callers.Limiter
-	running   *callers.Places
-	waiting   *callers.Places // of requests that may wait
-	arriving  *callers.Places // of large bodies that have not arrived
-	reading   chan struct{}   // one element for each series that is read or sent, as many as there are databases
+	memory    *callers.Places // bytes
 	draining  context.Context
 	drain     context.CancelFunc
 	// maintained reports that Run was called.
@@ -109,6 +113,10 @@ type database struct {
 	// workers lists the callers that check out.
 	workers *workers
 
+	running *callers.Places // of requests
+	waiting *callers.Places // of requests that may wait
+	reading chan struct{}   // one element while a series is read
+
 	listen sync.Once
 	// listener keeps the notifications of other processes coming between requests that wait.
 	listener *dbq.Consumer
@@ -126,17 +134,20 @@ func New(cfg Config) (*API, error) {
 		return refuse("Authenticator is required")
 	case len(cfg.Databases) == 0:
 		return refuse("Databases is empty; add at least one")
-	case min(cfg.MaxBody, int64(cfg.MaxRequests), int64(cfg.MaxWaiting)) < 0,
+	case min(cfg.MaxBody, cfg.MaxMemory, int64(cfg.MaxRequests), int64(cfg.MaxWaiting)) < 0,
 		min(cfg.BodyTimeout, cfg.Timeout, cfg.MaxWait) < 0:
-		return refuse("MaxBody, MaxRequests, MaxWaiting, BodyTimeout, Timeout and MaxWait must not be negative")
+		return refuse("MaxBody, MaxMemory, MaxRequests, MaxWaiting, BodyTimeout, Timeout and MaxWait must not be negative")
 	}
 	cfg.MaxBody = cmp.Or(cfg.MaxBody, DefaultMaxBody)
 	cfg.BodyTimeout = cmp.Or(cfg.BodyTimeout, DefaultBodyTimeout)
 	cfg.Timeout = cmp.Or(cfg.Timeout, DefaultTimeout)
 	cfg.MaxRequests = cmp.Or(cfg.MaxRequests, DefaultMaxRequests)
+	cfg.MaxMemory = cmp.Or(cfg.MaxMemory, DefaultMaxMemory)
 	cfg.MaxWaiting = cmp.Or(cfg.MaxWaiting, DefaultMaxWaiting)
 	cfg.MaxWait = cmp.Or(cfg.MaxWait, DefaultMaxWait)
-	cfg.Authenticator = authenticator{cfg.Authenticator, make(chan struct{}, cfg.MaxRequests)}
+	cfg.Authenticator = authenticator{
+		cfg.Authenticator, callers.NewPlaces(int64(cfg.MaxRequests)), &accepted{hashes: map[string]bool{}},
+	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
@@ -145,9 +156,7 @@ func New(cfg Config) (*API, error) {
 		return refuse("%w", err)
 	}
 	a := &API{
-		cfg: cfg, databases: map[string]*database{}, callers: limiter,
-		running: callers.NewPlaces(cfg.MaxRequests), waiting: callers.NewPlaces(cfg.MaxWaiting),
-		arriving: callers.NewPlaces(cfg.MaxRequests), reading: make(chan struct{}, len(cfg.Databases)),
+		cfg: cfg, databases: map[string]*database{}, callers: limiter, memory: callers.NewPlaces(cfg.MaxMemory),
 	}
 	for name, client := range cfg.Databases {
 		if !databaseName.MatchString(name) || client == nil {
@@ -157,6 +166,8 @@ func New(cfg Config) (*API, error) {
 			name: name, client: client, admin: admin.New(client), schedules: schedule.New(client),
 			maintenance: a.newMaintenance(name, client),
 			workers:     newWorkers(access.Of(client).Control, cfg.Logger.With("database", name)),
+			running:     callers.NewPlaces(int64(cfg.MaxRequests)),
+			waiting:     callers.NewPlaces(int64(cfg.MaxWaiting)), reading: make(chan struct{}, 1),
 		}
 	}
 	redactors, err := redaction.New(slices.Collect(maps.Keys(a.databases)), cfg.Redactions)

@@ -27,19 +27,19 @@ const (
 type bodyCheck struct {
 	schemas huma.Registry
 	schema  *huma.Schema // nil for an operation without a body
-	// noNull refuses null, which would stand for a field that was left out: without a filter a request applies to more,
-	// and without dry_run it changes tasks.
-	noNull bool
 }
 
 // check returns a problem unless a body has the operation's schema. It reads the body before it decodes anything, so
-// that what it refuses costs nothing else.
-func (c bodyCheck) check(body []byte) *Problem {
+// that what it refuses costs nothing else, and so that what is decoded counts before it takes memory.
+func (c bodyCheck) check(body []byte, m *memory) *Problem {
 	if !json.Valid(body) || !utf8.Valid(body) {
 		return badJSON.problem()
 	}
 	s := scan{bodyCheck: c, body: body, place: []byte("body")}
 	if p := s.value(c.schema); p != nil {
+		return p
+	}
+	if p := m.hold(2*int64(len(body)) + valueBytes*int64(s.values)); p != nil {
 		return p
 	}
 	var value any
@@ -102,7 +102,9 @@ func (s *scan) value(schema *huma.Schema) *Problem {
 		return s.list(schema)
 	case kind == '{' || kind == '[':
 		return s.refuse("expected %s", schema.Type)
-	case kind == 'n' && s.noNull:
+	// null would stand for a field that was left out: without a filter a request applies to more, and without dry_run it
+	// changes tasks. Only a payload or a result can be null.
+	case kind == 'n':
 		return s.refuse("a value is null; leave the field out if it is to have none")
 	default:
 		s.skip()

@@ -13,17 +13,17 @@ var ProblemOf = problemOf
 
 // CheckBody checks a body of an operation, such as "POST /v1/databases".
 func CheckBody(a *API, operation string, body []byte) *Problem {
-	return a.routes[operation].body.check(body)
+	return a.routes[operation].body.check(body, &memory{shared: a.memory, most: a.cfg.MaxMemory / 2})
 }
 
-// HoldSeries takes all places for series, until free is called.
+// HoldSeries takes the place for series of each database, until free is called.
 func HoldSeries(a *API) (free func()) {
-	for range cap(a.reading) {
-		a.reading <- struct{}{}
+	for _, d := range a.databases {
+		d.reading <- struct{}{}
 	}
 	return func() {
-		for range cap(a.reading) {
-			<-a.reading
+		for _, d := range a.databases {
+			<-d.reading
 		}
 	}
 }

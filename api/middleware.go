@@ -15,7 +15,6 @@ import (
 	"path"
 	"regexp"
 	"runtime/debug"
-	"sync"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -25,8 +24,11 @@ import (
 
 type requestKey struct{}
 
-// request is what a log line says about a request.
-type request struct{ id, route string }
+// request is what a log line says about a request, and what it holds.
+type request struct {
+	id, route string
+	memory    *memory // of an operation
+}
 
 func requestOf(ctx context.Context) *request {
 	r, _ := ctx.Value(requestKey{}).(*request)
@@ -169,11 +171,11 @@ const (
 	patternSeries   = "GET " + pathDatabase + "/series"
 )
 
-// seriesWait is how long a series waits until others have been read and sent. One may take 100 MB of memory.
+// seriesWait is how long a series waits until another one of the database has been read. It may take 100 MB of memory.
 const seriesWait = 5 * time.Second
 
 // maxSmallBody is the largest body of requests that wait, many of which may run, and of those that need none. Any
-// number of requests may receive as much; beyond it, a body takes a place.
+// number of requests may receive as much; beyond it, a body counts for Config.MaxMemory.
 const maxSmallBody = 64 << 10
 
 // route is what is checked of the requests of a pattern of the mux before its handler is called.
@@ -208,40 +210,49 @@ func (a *API) permitted(r *http.Request, to *route) (err error) {
 	return err
 }
 
-// bounded checks a request, and limits how many run at once, how long they take, and how large their bodies are. A
-// request takes a place when its body has arrived.
+// bounded checks a request, and limits how many run at once, how long they take, and how much memory they take. A
+// request takes a place of its database when its body has arrived.
 func (a *API) bounded(to *route, next http.Handler) http.Handler {
-	places, timeout, maxBody := a.running, a.cfg.Timeout, a.cfg.MaxBody
+	waits, timeout, maxBody := false, a.cfg.Timeout, a.cfg.MaxBody
 	switch to.pattern {
 	case patternCheckout, patternWait:
-		places, timeout, maxBody = a.waiting, timeout+a.cfg.MaxWait, min(maxBody, maxSmallBody)
+		waits, timeout, maxBody = true, timeout+a.cfg.MaxWait, min(maxBody, maxSmallBody)
 	case patternSeries:
-		places = a.waiting
+		waits = true
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := a.permitted(r, to); err != nil {
 			refuse(w, r, problemOf(err))
 			return
 		}
-		if p := cmp.Or(checkQuery(r), checkMediaType(r)); p != nil {
+		if p := cmp.Or(checkQuery(r), checkKey(r), checkMediaType(r)); p != nil {
 			refuse(w, r, p)
 			return
 		}
-		body, arrived, p := a.readBody(w, r, maxBody)
-		defer arrived()
+		// A caller of two databases counts as two: one that does not answer leaves it as much of the other.
+		caller, _ := auth.FromContext(r.Context())
+		m := &memory{shared: a.memory, caller: r.PathValue("database") + "/" + caller.Name, most: a.cfg.MaxMemory / 2}
+		defer m.hold(0)
+		requestOf(r.Context()).memory = m
+		body, p := readBody(w, r, maxBody, m)
 		if p != nil {
 			refuse(w, r, p)
 			return
 		}
-		caller, _ := auth.FromContext(r.Context())
-		if !places.Take(caller.Name) {
-			refuse(w, r, busy.problem())
-			return
+		d := a.databases[r.PathValue("database")]
+		if d != nil {
+			places := d.running
+			if waits {
+				places = d.waiting
+			}
+			if !places.Take(caller.Name, 1) {
+				refuse(w, r, busy.problem())
+				return
+			}
+			defer places.Release(caller.Name, 1)
 		}
-		defer places.Release(caller.Name)
-		arrived()
 		if to.body.schema != nil {
-			if p := to.body.check(body); p != nil {
+			if p := to.body.check(body, m); p != nil {
 				refuse(w, r, p)
 				return
 			}
@@ -250,15 +261,33 @@ func (a *API) bounded(to *route, next http.Handler) http.Handler {
 		ctx, cancel := context.WithTimeout(r.Context(), timeout)
 		defer cancel()
 		r = r.WithContext(ctx)
-		if to.pattern == patternSeries {
-			if err := take(r.Context(), a.reading, seriesWait); err != nil {
-				refuse(w, r, problemOf(err))
-				return
-			}
-			defer func() { <-a.reading }()
+		if !hasNoBody(r.Method) { // it may have changed something, and has a short response or has counted it
+			next.ServeHTTP(w, r)
+			return
 		}
-		next.ServeHTTP(w, r)
+		response := &kept{ResponseWriter: w}
+		if to.pattern != patternSeries {
+			next.ServeHTTP(response, r)
+		} else if err := d.alone(ctx, func() { next.ServeHTTP(response, r) }); err != nil {
+			refuse(w, r, problemOf(err))
+			return
+		}
+		if p := m.hold(int64(len(response.text))); p != nil {
+			refuse(w, r, p)
+			return
+		}
+		_, _ = w.Write(response.text) // the caller may be gone
 	})
+}
+
+// alone calls f while no other series of the database is read, unless others are read for too long.
+func (d *database) alone(ctx context.Context, f func()) error {
+	if err := take(ctx, d.reading, seriesWait); err != nil {
+		return err
+	}
+	defer func() { <-d.reading }()
+	f()
+	return nil
 }
 
 // hasNoBody reports whether requests of a method need no body.
@@ -281,6 +310,14 @@ func checkQuery(r *http.Request) *Problem {
 	return nil
 }
 
+// checkKey refuses an Idempotency-Key that would make no repeated request safe.
+func checkKey(r *http.Request) *Problem {
+	if keys := r.Header.Values("Idempotency-Key"); len(keys) > 1 || len(keys) == 1 && keys[0] == "" {
+		return badRequest.problem(Field{"header.Idempotency-Key", "it is empty or repeated"})
+	}
+	return nil
+}
+
 // checkMediaType refuses bodies of other media types. A browser sends those to another site without asking it.
 func checkMediaType(r *http.Request) *Problem {
 	if hasNoBody(r.Method) {
@@ -290,44 +327,6 @@ func checkMediaType(r *http.Request) *Problem {
 		return mediaType.problem()
 	}
 	return nil
-}
-
-// readBody reads the whole body, of at most maxBody bytes, before the deadline of observed. It then ends the deadline,
-// which would end requests that wait. A large body takes a place while it arrives, so that a caller that sends many can
-// fill only its share of the memory; arrived frees it.
-func (a *API) readBody(w http.ResponseWriter, r *http.Request, maxBody int64) (
-	body []byte, arrived func(), p *Problem) {
-	arrived = func() {}
-	if hasNoBody(r.Method) {
-		maxBody = min(maxBody, maxSmallBody)
-	}
-	if r.ContentLength > maxBody {
-		return nil, arrived, bodyTooLarge.problem()
-	}
-	var buffer bytes.Buffer
-	limited := http.MaxBytesReader(w, r.Body, maxBody)
-	n, err := buffer.ReadFrom(io.LimitReader(limited, maxSmallBody))
-	if err == nil && n == maxSmallBody {
-		caller, _ := auth.FromContext(r.Context())
-		if !a.arriving.Take(caller.Name) {
-			return nil, arrived, busy.problem()
-		}
-		arrived = sync.OnceFunc(func() { a.arriving.Release(caller.Name) })
-		_, err = buffer.ReadFrom(limited)
-	}
-	var large *http.MaxBytesError
-	var slow net.Error
-	switch {
-	case errors.As(err, &large):
-		return nil, arrived, bodyTooLarge.problem()
-	case errors.As(err, &slow) && slow.Timeout():
-		w.Header().Set("Connection", "close")
-		return nil, arrived, bodyTimeout.problem()
-	case err != nil:
-		return nil, arrived, badBody.problem()
-	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // not every server has it
-	return buffer.Bytes(), arrived, nil
 }
 
 // routed answers requests without a route with problems, where the mux would answer with text or a redirection.

@@ -54,6 +54,27 @@ func TestEveryEventOfOperatorsIsAPath(t *testing.T) {
 	}
 }
 
+// Null is a value only of a payload and a result. Elsewhere it would be taken for a field that was left out.
+func TestNullIsRefused(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for _, r := range [][3]string{
+		{"POST", mail + "/tasks", `{"kind":null}`}, {"POST", mail + "/tasks", `{"unique":null}`},
+		{"POST", mail + "/tasks", `{"run_at":null}`}, {"POST", mail + "/tasks", `{"delay_seconds":null}`},
+		{"POST", mail + "/tasks", `{"headers":{"a":null}}`}, {"POST", mail + "/tasks", `null`},
+		{"POST", mail + "/tasks", `{"payload_base64":null}`}, {"POST", mail + "/tasks/batch", `{"tasks":[null]}`},
+		{"POST", mail + "/checkout", `{"worker":null}`}, {"POST", mail + "/pause", `null`},
+		{"POST", mail + "/settle", `{"settlements":null}`}, {"POST", mail + "/extend", `{"leases":[null]}`},
+		{"PATCH", mail + "/settings", `{"concurrency":null}`}, {"PATCH", mail + "/limits", `{"leased":null}`},
+		{"PUT", schedules + "/s", `{"queue":"mail","cron":"@daily","revision":null}`},
+		{"POST", workflows, `{"steps":[{"name":"a","queue":"mail","needs":null}]}`},
+		{"POST", "/v1/db/shop/operate/cancel", `{"filter":{},"limit":1,"after":null}`},
+	} {
+		s.refused(422, "invalid-request", r[0], r[1], r[2])
+	}
+	s.must(201, "POST", mail+"/tasks", `{"payload":null}`)
+}
+
 // A part of a request that cannot be read, or that says nothing, is not left out: the request would apply to more.
 func TestWhatCannotBeReadWidensNothing(t *testing.T) {
 	t.Parallel()

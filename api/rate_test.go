@@ -99,6 +99,36 @@ func TestFloodIsAuthenticatedInBounds(t *testing.T) {
 	}
 }
 
+// stalled does not answer for credentials that it does not know.
+type stalled struct{ began chan struct{} }
+
+func (s stalled) Authenticate(r *http.Request) (auth.Principal, error) {
+	if r.Header.Get("Authorization") != "Bearer known" {
+		s.began <- struct{}{}
+		<-r.Context().Done()
+		return auth.Principal{}, r.Context().Err()
+	}
+	return auth.Principal{Name: "ann", Role: auth.Admin}, nil
+}
+
+// Callers whose credentials are unknown leave half of the places in which requests are authenticated to the others.
+func TestUnknownCallersLeaveRoomForKnownOnes(t *testing.T) {
+	t.Parallel()
+	a := stalled{make(chan struct{}, 9)}
+	s := newSite(t, func(c *api.Config) { c.Authenticator, c.MaxRequests = a, 4 })
+	s.must(200, "GET", "/v1/databases", "", "Authorization", "Bearer known")
+	for range 9 {
+		s.hold(1, "stranger", "GET /v1/databases HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n")
+	}
+	for range 2 {
+		<-a.began
+	}
+	s.must(200, "GET", "/v1/databases", "", "Authorization", "Bearer known")
+	if n := len(a.began); n > 0 {
+		t.Errorf("%d more than 2 of 4 places have callers that are unknown", n)
+	}
+}
+
 // silent is an authenticator whose server does not respond.
 type silent struct{}
 

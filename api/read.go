@@ -75,7 +75,16 @@ func (a *API) get(ctx context.Context, in *OneTask) (*gotTask, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &gotTask{d.view(t, p)}, nil
+	shown, err := d.show(ctx, t, p)
+	return &gotTask{shown}, err
+}
+
+// show returns a task with its payload as a caller may see it, if there is room for it.
+func (d *database) show(ctx context.Context, t dbq.Task, p auth.Principal) (Task, error) {
+	if full := requestOf(ctx).memory.hold(escapedBytes * int64(len(t.Payload))); full != nil {
+		return Task{}, full
+	}
+	return d.view(t, p), nil
 }
 
 // waitTask is a request to wait for the end of a task.
@@ -107,10 +116,14 @@ func (a *API) wait(ctx context.Context, in *waitTask) (*waited, error) {
 		if now.ID != uuid.Nil {
 			t = now
 		}
+		if !p.May(auth.Read, in.Database, t.Queue) { // the id is that of another task by now
+			return nil, dbq.ErrNotFound
+		}
 	}
 	var out waited
-	out.Body.Ended, out.Body.Task = t.Ended(), d.view(t, p)
-	return &out, nil
+	out.Body.Ended = t.Ended()
+	out.Body.Task, err = d.show(ctx, t, p)
+	return &out, err
 }
 
 // gotAttempts is the response with the ended attempts of a task.

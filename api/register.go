@@ -178,14 +178,17 @@ func register[I, O any](
 	item := r.huma.OpenAPI().Paths[op.Path]
 	for _, with := range []*huma.Operation{item.Post, item.Put, item.Patch} {
 		if with != nil && with.OperationID == op.OperationID && with.RequestBody != nil {
-			to.body = bodyCheck{r.huma.OpenAPI().Components.Schemas, with.RequestBody.Content["application/json"].Schema,
-				op.OperationID == "operate-many"}
+			to.body = bodyCheck{r.huma.OpenAPI().Components.Schemas, with.RequestBody.Content["application/json"].Schema}
 		}
 	}
 }
 
 // writeJSON encodes a response. If that fails, nothing has been sent, and the caller gets a problem.
 func writeJSON(w io.Writer, v any) error {
+	if out, ok := v.(CheckedOutBody); ok {
+		out.write(w)
+		return nil
+	}
 	text, err := json.Marshal(v)
 	if err != nil {
 		panic(fmt.Errorf("the response cannot be encoded: %w", err))

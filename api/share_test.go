@@ -49,6 +49,24 @@ func TestOneCallerLeavesRoomForOthers(t *testing.T) {
 	}
 }
 
+// A database that does not answer takes no place of another one, also where all callers have one name.
+func TestHungDatabaseLeavesRoomForOthers(t *testing.T) {
+	t.Parallel()
+	held, take := heldClient(t)
+	s := serve(t, openClient(t), func(c *api.Config) {
+		c.Databases["held"], c.MaxRequests, c.Timeout = held, 4, 2*time.Second
+	})
+	release := take()
+	defer release()
+	const tasks = "POST /v1/db/held/queues/mail/tasks HTTP/1.1\r\nHost: x\r\nX-Name: %s\r\n" +
+		"Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+	s.hold(8, "ann", tasks)
+	s.hold(2, "ann", "GET /v1/db/held/series HTTP/1.1\r\nHost: x\r\nX-Name: %s\r\n\r\n")
+	s.refused(503, "overloaded", "GET", "/v1/db/held/tasks", "")
+	s.must(201, "POST", mail+"/tasks", `{}`)
+	s.must(200, "GET", "/v1/db/shop/series", "")
+}
+
 // A body that has not arrived takes nothing from its caller either.
 func TestBodyThatHasNotArrivedHoldsNoPlace(t *testing.T) {
 	t.Parallel()

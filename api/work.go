@@ -2,7 +2,10 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -30,9 +33,30 @@ type LeasedTask struct {
 
 // checkedOut is the response to a checkout.
 type checkedOut struct {
-	Body struct {
-		Tasks []LeasedTask `json:"tasks" nullable:"false"`
+	Body CheckedOutBody
+}
+
+// CheckedOutBody is its body.
+type CheckedOutBody struct {
+	Tasks []LeasedTask `json:"tasks" nullable:"false"`
+}
+
+// write writes the body task by task: as text, payloads may be six times as long.
+func (b CheckedOutBody) write(w io.Writer) {
+	before := `{"tasks":[`
+	for _, t := range b.Tasks {
+		text, err := json.Marshal(t)
+		if err != nil {
+			panic(fmt.Errorf("the task cannot be encoded: %w", err))
+		}
+		_, _ = io.WriteString(w, before) // the caller may be gone
+		_, _ = w.Write(text)
+		before = ","
 	}
+	if len(b.Tasks) == 0 {
+		_, _ = io.WriteString(w, before)
+	}
+	_, _ = io.WriteString(w, "]}\n")
 }
 
 func (a *API) checkout(ctx context.Context, in *checkout) (*checkedOut, error) {
@@ -53,8 +77,13 @@ func (a *API) checkout(ctx context.Context, in *checkout) (*checkedOut, error) {
 		return nil, err
 	}
 	if ctx.Err() != nil { // no one receives the response
+		err = ctx.Err()
+	} else if p := requestOf(ctx).memory.hold(sizeOf(tasks)); p != nil {
+		err = p
+	}
+	if err != nil {
 		release(d.client.Queue(in.Queue), tasks)
-		return nil, ctx.Err()
+		return nil, err
 	}
 	var out checkedOut
 	out.Body.Tasks = make([]LeasedTask, len(tasks))

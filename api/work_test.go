@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +38,22 @@ func TestBatchIsRepeatable(t *testing.T) {
 		}
 	}
 	s.refused(422, "invalid-request", "POST", mail+"/tasks", `{"reference":"a"}`, "Idempotency-Key", "b")
+}
+
+// A key that makes no request repeatable is refused: an empty one, and two.
+func TestIdempotencyKeyIsOne(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for _, keys := range [][]string{{""}, {"a", "b"}, {"a", "a"}} {
+		r := httptest.NewRequest("POST", mail+"/tasks", strings.NewReader("{}"))
+		r.Header.Set("Content-Type", "application/json")
+		r.Header["Idempotency-Key"] = keys
+		w := httptest.NewRecorder()
+		s.api.ServeHTTP(w, r)
+		if w.Code != 422 || !strings.Contains(w.Body.String(), "Idempotency-Key") {
+			t.Errorf("%q: %d %s", keys, w.Code, w.Body)
+		}
+	}
 }
 
 func TestEveryOutcomeIsStored(t *testing.T) {

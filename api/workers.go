@@ -76,7 +76,7 @@ func (w *workers) hear(queue, name string, now time.Time) *caller {
 	}
 	c := w.callers[id]
 	if c == nil {
-		if !w.places.Take(queue) {
+		if !w.places.Take(queue, 1) {
 			if !w.full {
 				w.log.Warn("dbq: too many workers over HTTP; the others are not listed", "queue", queue, "max", maxCallers)
 			}
@@ -114,7 +114,7 @@ func (w *workers) checksOut(queue, name string) (done func([]dbq.Task)) {
 // lend counts a lease, with mu held.
 func (w *workers) lend(c *caller, l dbq.Lease, started time.Time) {
 	if _, known := c.held[l.Task]; !known {
-		if !w.counted.Take(c.Queue) {
+		if !w.counted.Take(c.Queue, 1) {
 			return
 		}
 	}
@@ -149,7 +149,7 @@ func (w *workers) settled(l held, failed bool) {
 func (w *workers) drop(c *caller, task uuid.UUID) {
 	if _, known := c.held[task]; known {
 		delete(c.held, task)
-		w.counted.Release(c.Queue)
+		w.counted.Release(c.Queue, 1)
 	}
 }
 
@@ -169,7 +169,7 @@ func (w *workers) take(now time.Time) (live []control.Worker, gone []string) {
 		c.Holding = len(c.held)
 		if c.open == 0 && c.Holding == 0 && now.Sub(c.heard) > silentAfter {
 			delete(w.callers, id)
-			w.places.Release(c.Queue)
+			w.places.Release(c.Queue, 1)
 			gone, w.full = append(gone, id), false
 			continue
 		}

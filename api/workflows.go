@@ -17,8 +17,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// maxSteps is the largest number of steps of a workflow that is enqueued or read over HTTP.
-const maxSteps = 10_000
+// maxSteps is the largest number of steps of a workflow that is enqueued or read over HTTP, and maxNeeds that of the
+// needs of all its steps. They fit a fan-out of as many steps that are gathered, and stop no writer for long: the rows
+// of a million needs take SQLite's only writer 10 seconds.
+const (
+	maxSteps = 10_000
+	maxNeeds = 2 * maxSteps
+)
 
 // Step is a step of a workflow as it is now.
 type Step struct {
@@ -167,8 +172,11 @@ func (a *API) enqueueWorkflow(ctx context.Context, in *enqueueWorkflow) (*enqueu
 	if err != nil {
 		return nil, err
 	}
-	steps := make([]workflow.Step, len(in.Body.Steps))
+	steps, needs := make([]workflow.Step, len(in.Body.Steps)), 0
 	for i, s := range in.Body.Steps {
+		if needs += len(s.Needs); needs > maxNeeds {
+			return nil, badRequest.problem(Field{"body.steps", fmt.Sprintf("all steps have more than %d needs", maxNeeds)})
+		}
 		if !p.May(auth.Enqueue, in.Database, s.Queue) {
 			return nil, forbidden.problem(Field{"body.queue", "the caller may not enqueue into this queue"}).in("steps", i)
 		}

@@ -30,6 +30,30 @@ func steps(response map[string]any) map[string]string {
 	return out
 }
 
+// The needs of a workflow are bounded: the rows of a million stop a SQLite database's only writer for 10 seconds.
+func TestNeedsOfAWorkflowAreBounded(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	body := func(needs int) string {
+		var of, by strings.Builder
+		for i := range 100 {
+			fmt.Fprintf(&of, `{"name":"a%d","queue":"mail"},`, i)
+		}
+		for i := range 100 {
+			fmt.Fprintf(&by, `,"a%d"`, i)
+		}
+		for i := range needs / 100 {
+			fmt.Fprintf(&of, `{"name":"b%d","queue":"mail","needs":[%s]},`, i, by.String()[1:])
+		}
+		return `{"steps":[` + strings.TrimSuffix(of.String(), ",") + `]}`
+	}
+	s.must(201, "POST", workflows, body(20_000))
+	text := s.refused(422, "invalid-request", "POST", workflows, body(20_100))
+	if !strings.Contains(text, "all steps have more than 20000 needs") {
+		t.Errorf("the problem does not name the limit: %s", text)
+	}
+}
+
 func TestWorkflowIsEnqueuedDrawnAndChanged(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

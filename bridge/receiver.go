@@ -256,11 +256,11 @@ func refusedField(err error) string {
 
 // kind returns the kind of a message's task.
 func (r *Receiver) kind(body []byte) string {
-	var typed struct {
-		Type string `json:"type"`
-	}
-	if r.cfg.KindFromType && json.Unmarshal(body, &typed) == nil && isKind(typed.Type) {
-		return cmp.Or(typed.Type, r.cfg.Kind)
+	var fields map[string]json.RawMessage // a struct would take the field TYPE, too
+	var kind string
+	if r.cfg.KindFromType && json.Unmarshal(body, &fields) == nil && json.Unmarshal(fields["type"], &kind) == nil &&
+		isKind(kind) {
+		return cmp.Or(kind, r.cfg.Kind)
 	}
 	return r.cfg.Kind
 }

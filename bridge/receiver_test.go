@@ -106,6 +106,26 @@ func TestReceiverEnqueuesOnce(t *testing.T) {
 	}
 }
 
+// The kind is that of the field "type", not of one whose name is written in another case.
+func TestReceiverTakesTheKindFromTheFieldType(t *testing.T) {
+	t.Parallel()
+	db, secret := dbqtest.New(t), bridge.NewSecret()
+	s := serve(t, newReceiver(t, bridge.ReceiverConfig{
+		Queue: db.Queue("in"), Secrets: []bridge.Secret{secret}, Kind: "message", KindFromType: true,
+	}).ServeHTTP)
+	for body, want := range map[string]string{
+		`{"type":"a"}`: "a", `{"TYPE":"b"}`: "message", `{"type":"a","Type":"b"}`: "a", `{"type":5}`: "message",
+		`{"type":null}`: "message", `[]`: "message", `{}`: "message",
+	} {
+		got := do(t, signed(t, s.URL, want+uuid.NewString(), time.Now(), body, secret))
+		task, err := db.Get(t.Context(), got.ID)
+		must(t, err)
+		if task.Kind != want {
+			t.Errorf("%s: the kind is %q, want %q", body, task.Kind, want)
+		}
+	}
+}
+
 func TestReceiverEnqueuesOnceUnderConcurrency(t *testing.T) {
 	t.Parallel()
 	db := dbqtest.New(t)

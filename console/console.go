@@ -51,7 +51,7 @@ type Config struct {
 	// Timeout limits the time of each request, including its calls to a database. The default is 30 seconds.
 	Timeout time.Duration
 	// MaxRequests limits the requests that run at once. Others get a page with the status 503. Each user may use as many
-	// as are free: one user gets half of them, two get a third each, and there is always room for another one. The same
+	// as are free: one that takes all that it can gets half of them, the next one half of the rest, and so on. The same
 	// applies to the large forms that arrive, and, for each address, to the credentials that are checked. The default is
 	// 100.
 	MaxRequests int
@@ -118,8 +118,8 @@ func New(cfg Config) (*Console, error) {
 	}
 	c := &Console{
 		cfg: cfg, databases: map[string]*database{}, pages: pages(cfg.Prefix),
-		running: callers.NewPlaces(cfg.MaxRequests), arriving: callers.NewPlaces(cfg.MaxRequests),
-		checking: callers.NewPlaces(cfg.MaxRequests),
+		running: callers.NewPlaces(int64(cfg.MaxRequests)), arriving: callers.NewPlaces(int64(cfg.MaxRequests)),
+		checking: callers.NewPlaces(int64(cfg.MaxRequests)),
 		sessions: sharedBy[sessionKey, auth.Principal]{keep: sessionFor, most: sessionFor},
 	}
 	var err error

@@ -37,10 +37,10 @@ func (c *Console) session(r *http.Request, token string) (auth.Principal, error)
 // longer valid, the request's own credentials.
 func (c *Console) signedIn() auth.Authenticator {
 	return authenticatorFunc(func(r *http.Request) (auth.Principal, error) {
-		if !c.checking.Take(addressOf(r)) {
+		if !c.checking.Take(addressOf(r), 1) {
 			return auth.Principal{}, errBusy
 		}
-		defer c.checking.Release(addressOf(r))
+		defer c.checking.Release(addressOf(r), 1)
 		if token := c.sessionToken(r); token != "" && r.Header.Get("Authorization") == "" {
 			p, err := c.session(r, token)
 			if !errors.Is(err, auth.ErrUnauthenticated) {
@@ -121,11 +121,11 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 		v.showError(err)
 		return
 	}
-	if !c.checking.Take(addressOf(r)) { // not while the form arrives
+	if !c.checking.Take(addressOf(r), 1) { // not while the form arrives
 		v.showError(errBusy)
 		return
 	}
-	defer c.checking.Release(addressOf(r))
+	defer c.checking.Release(addressOf(r), 1)
 	token, to := v.form("token"), r.FormValue("to")
 	_, err = c.cfg.Authenticator.Authenticate(withToken(r, token))
 	switch {

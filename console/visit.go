@@ -88,10 +88,10 @@ func (v *visit) open(next pageFunc) error {
 	if err := v.arrive(most); err != nil {
 		return err
 	}
-	if !v.console.running.Take(v.user.Name) {
+	if !v.console.running.Take(v.user.Name, 1) {
 		return errBusy
 	}
-	defer v.console.running.Release(v.user.Name)
+	defer v.console.running.Release(v.user.Name, 1)
 	return next(v)
 }
 
@@ -99,10 +99,10 @@ func (v *visit) open(next pageFunc) error {
 // share of the memory.
 func (v *visit) arrive(most int64) error {
 	if most > maxForm && (v.r.ContentLength < 0 || v.r.ContentLength > maxForm) {
-		if !v.console.arriving.Take(v.user.Name) {
+		if !v.console.arriving.Take(v.user.Name, 1) {
 			return errBusy
 		}
-		defer v.console.arriving.Release(v.user.Name)
+		defer v.console.arriving.Release(v.user.Name, 1)
 	}
 	return readForm(v.w, v.r, most)
 }

@@ -25,6 +25,11 @@ var commands = []dbq.Command{dbq.CommandPause, dbq.CommandResume, dbq.CommandSto
 
 // worker returns the worker of the form if the user may command it. One that is gone or dead is ErrNotFound.
 func (v *visit) worker() (admin.WorkerInfo, error) {
+	anyQueue := v.user
+	anyQueue.Queues = nil
+	if !anyQueue.May(auth.Configure, v.db.name, "") { // it must not make others read the lists again either
+		return admin.WorkerInfo{}, errForbidden
+	}
 	workers, err := v.db.admin.Workers(v.ctx())
 	if err != nil {
 		return admin.WorkerInfo{}, err

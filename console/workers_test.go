@@ -79,6 +79,7 @@ func TestStopOfAWorkerIsConfirmed(t *testing.T) {
 	bob := serve(t, s.client, user{auth.Principal{Name: "bob", Role: auth.Viewer}}, "")
 	bob.get(403, question)
 	bob.hides(bob.get(200, "/db/shop/workers"), "workers/stop")
+	bob.post(403, "/db/shop/workers", "worker", "nobody", "command", "stop") // others do not read the lists again
 	other := serve(t, s.client, user{auth.Principal{Name: "eve", Role: auth.Admin, Queues: []string{"bills"}}}, "")
 	other.redirect(question)
 

@@ -66,8 +66,7 @@ type server struct {
 	failed  chan error // of bridges that have ended
 
 	stopping atomic.Bool
-	readyMu  sync.Mutex
-	ready    map[string]*readiness // by database
+	ready    readiness
 }
 
 // run serves until ctx ends, and then lets running requests finish.
@@ -91,14 +90,15 @@ func (s *server) run(ctx context.Context, cfg serveConfig) error {
 	}
 	handler, err := api.New(api.Config{
 		Databases: s.clients, Authenticator: cfg.Auth.authenticator(s.clients), Logger: s.logger, MaxBody: cfg.Limits.Body,
-		MaxRequests: cfg.Limits.Requests, MaxWaiting: cfg.Limits.Waiting, MaxWait: time.Duration(cfg.Limits.Wait),
+		MaxMemory: cfg.Limits.Memory, MaxRequests: cfg.Limits.Requests, MaxWaiting: cfg.Limits.Waiting,
+		MaxWait: time.Duration(cfg.Limits.Wait),
 		Timeout: time.Duration(cfg.Limits.Timeout), BodyTimeout: time.Duration(cfg.Limits.BodyTimeout),
 		Redactions: cfg.Redact, CallerRate: cfg.Limits.CallerRate, CallerBurst: cfg.Limits.CallerBurst,
 	})
 	if err != nil {
 		return usagef("%w", err)
 	}
-	workers, err := s.bridgeWorkers(cfg.Bridges)
+	workers, err := s.bridgeWorkers(cfg.Bridges, time.Duration(cfg.Drain))
 	if err != nil {
 		return err
 	}
@@ -233,6 +233,7 @@ func (s *server) openAll(ctx context.Context, cfg serveConfig) error {
 }
 
 func (s *server) close() {
+	s.ready.asking.Wait()
 	for _, c := range s.clients {
 		c.Close()
 	}

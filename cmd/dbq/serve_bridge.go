@@ -124,8 +124,8 @@ func (s *server) queueOf(database, queue string) (*dbq.Queue, error) {
 	return c.Queue(queue), nil
 }
 
-// bridgeWorkers returns the workers of the bridges.
-func (s *server) bridgeWorkers(configs []bridgeConfig) (out []worker.Worker, err error) {
+// bridgeWorkers returns the workers of the bridges, which have drain to finish when they stop.
+func (s *server) bridgeWorkers(configs []bridgeConfig, drain time.Duration) (out []worker.Worker, err error) {
 	if loop := forwardingLoop(configs); loop != "" {
 		return nil, usagef("bridges: they forward in a loop: %s", loop)
 	}
@@ -135,6 +135,7 @@ func (s *server) bridgeWorkers(configs []bridgeConfig) (out []worker.Worker, err
 			return nil, usagef("bridges, number %d: %s", i+1, plainly(err))
 		}
 		w.Logger, w.Lease = s.logger, time.Duration(c.Lease)
+		w.DrainTimeout = max(drain, time.Millisecond) // 0 would be the default
 		if c.Concurrency > 0 {
 			w.Concurrency = c.Concurrency
 		}

@@ -186,3 +186,35 @@ func TestServeRefusesInvalidBridges(t *testing.T) {
 		}
 	}
 }
+
+// TestServeDrainsBridges stops a server while an endpoint does not answer its webhook: it waits for drain, and not for
+// the timeout of the endpoint.
+func TestServeDrainsBridges(t *testing.T) {
+	u := newUser(t)
+	arrived := make(chan struct{}, 1)
+	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		arrived <- struct{}{}
+		<-r.Context().Done()
+	}))
+	defer hook.Close()
+	u.run("migrate", "--dsn", "a.db").ok()
+	u.run("enqueue", "--dsn", "a.db", "--queue", "hook", "--payload", "hello").ok()
+	u.write("secret", bridge.NewSecret().Reveal())
+	u.write("serve.yaml", `
+drain: 100ms
+databases: {a: {dsn: a.db}}
+bridges:
+  - database: a
+    queue: hook
+    webhook: {url: "`+hook.URL+`", timeout: 5m, secret_files: [secret], allow_networks: [127.0.0.0/8], plain_http: true}
+`)
+	s := u.serve("--config", "serve.yaml")
+	<-arrived
+	begin := time.Now()
+	s.stop()
+	s.wait().ok()
+	if took := time.Since(begin); took > 20*time.Second {
+		t.Errorf("it took %v to stop", took)
+	}
+}

@@ -79,6 +79,7 @@ type databaseConfig struct {
 // limitsConfig are the limits of the API; see api.Config. Zero is the default.
 type limitsConfig struct {
 	Body        int64    `yaml:"body_bytes"`
+	Memory      int64    `yaml:"memory_bytes"`
 	BodyTimeout duration `yaml:"body_timeout"`
 	Timeout     duration `yaml:"timeout"`
 	Requests    int      `yaml:"requests"`

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -16,58 +15,77 @@ const (
 	readyFor     = time.Second     // how long an answer of a database is reused
 )
 
-// readiness is whether a database answers. It is safe for concurrent use.
+// readiness is whether the databases answer. It is safe for concurrent use.
 type readiness struct {
-	mu    sync.Mutex
-	ready bool
-	at    time.Time
+	mu        sync.Mutex
+	answered  sync.Cond // with mu
+	databases map[string]*answer
+	asking    sync.WaitGroup
+}
+
+// answer is whether a database answered when it was last asked.
+type answer struct {
+	asking bool
+	ready  bool
+	at     time.Time
 }
 
 // readyz answers whether the database of the path can be reached or, without one, any of them: one that is away takes
 // the others away from nobody. The log says which one it is.
 func (s *server) readyz(w http.ResponseWriter, r *http.Request) {
-	var ready atomic.Bool
-	var all sync.WaitGroup
-	for name, c := range s.clients {
-		if only := r.PathValue("database"); only == "" || only == name {
-			all.Go(func() {
-				if s.isReady(r.Context(), name, c) {
-					ready.Store(true)
-				}
-			})
-		}
-	}
-	all.Wait()
-	if s.stopping.Load() || !ready.Load() {
+	if !s.answers(r.PathValue("database")) || s.stopping.Load() {
 		http.Error(w, "not ready", http.StatusServiceUnavailable)
 		return
 	}
 	fmt.Fprintln(w, "ready")
 }
 
-// isReady reports whether a database answers, or has answered just now.
-func (s *server) isReady(ctx context.Context, name string, c *dbq.Client) bool {
-	s.readyMu.Lock()
-	if s.ready == nil {
-		s.ready = map[string]*readiness{}
-	}
-	r := s.ready[name]
-	if r == nil {
-		r = &readiness{}
-		s.ready[name] = r
-	}
-	s.readyMu.Unlock()
+// answers reports whether a database, or any of them without a name, answers or has answered just now. It returns with
+// the first answer. A database is asked by one goroutine at a time, however many requests wait.
+func (s *server) answers(only string) bool {
+	oldest, r := time.Now().Add(-readyFor), &s.ready
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if time.Since(r.at) < readyFor {
-		return r.ready
+	if r.databases == nil {
+		r.databases, r.answered.L = map[string]*answer{}, &r.mu
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTimeout)
+	for {
+		waits := false
+		for name, c := range s.clients {
+			if only != "" && only != name {
+				continue
+			}
+			a := r.databases[name]
+			if a == nil {
+				a = &answer{}
+				r.databases[name] = a
+			}
+			if !a.asking && !a.at.After(oldest) {
+				a.asking = true
+				r.asking.Go(func() { s.ask(name, c, a) })
+			}
+			if a.ready && !a.asking {
+				return true
+			}
+			waits = waits || a.asking
+		}
+		if !waits {
+			return false
+		}
+		r.answered.Wait()
+	}
+}
+
+// ask asks a database.
+func (s *server) ask(name string, c *dbq.Client, a *answer) {
+	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
 	defer cancel()
 	_, err := c.Now(ctx)
 	if err != nil {
 		s.logger.Error("serve: the database does not answer", "database", name, "err", err)
 	}
-	r.ready, r.at = err == nil, time.Now()
-	return r.ready
+	s.ready.mu.Lock()
+	defer s.ready.mu.Unlock()
+	*a = answer{ready: err == nil, at: time.Now()}
+	s.ready.answered.Broadcast()
 }

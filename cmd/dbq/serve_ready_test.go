@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,28 +17,57 @@ import (
 	"github.com/dbq-go/dbq/dialect/sqlite"
 )
 
+// twoDatabases returns a server of the databases log and shop, and the pool of shop, which has one connection.
+func twoDatabases(t *testing.T, l *slog.Logger) (s *server, shop *sql.DB) {
+	t.Helper()
+	s = &server{clients: map[string]*dbq.Client{}, logger: l}
+	for _, name := range []string{"log", "shop"} {
+		p, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), name+".db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { p.Close() })
+		shop = p.Write
+		shop.SetMaxOpenConns(1)
+		c, err := dbq.New(t.Context(), shop, sqlite.Dialect{}, dbq.WithMigrate())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.clients[name] = c
+	}
+	t.Cleanup(s.close)
+	return s, shop
+}
+
+// TestReadyDoesNotWaitForTheDatabaseThatIsAway asks a server one of whose two databases does not answer: it is ready
+// while that one is still asked.
+func TestReadyDoesNotWaitForTheDatabaseThatIsAway(t *testing.T) {
+	t.Parallel()
+	s, shop := twoDatabases(t, slog.New(slog.DiscardHandler))
+	conn, err := shop.Conn(context.WithoutCancel(t.Context())) // the only one
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for range 3 {
+		w := httptest.NewRecorder()
+		s.readyz(w, httptest.NewRequest("GET", "/readyz", nil))
+		if w.Code != http.StatusOK {
+			t.Errorf("it answers %d", w.Code)
+		}
+	}
+	s.ready.mu.Lock()
+	defer s.ready.mu.Unlock()
+	if a := s.ready.databases["shop"]; a != nil && !a.asking {
+		t.Error("it has waited for the database that is away")
+	}
+}
+
 // TestReadinessIsThatOfEachDatabase takes one of two databases away, and brings it back.
 func TestReadinessIsThatOfEachDatabase(t *testing.T) {
-	u := newUser(t)
-	clients := map[string]*dbq.Client{}
-	var pool *sql.DB // of the last one
-	for _, name := range []string{"log", "shop"} {
-		p, err := sqlite.Open(t.Context(), "sqlite:"+u.file(name+".db"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer p.Close()
-		pool = p.Write
-		pool.SetMaxOpenConns(1)
-		c, err := dbq.New(t.Context(), pool, sqlite.Dialect{}, dbq.WithMigrate())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		clients[name] = c
-	}
+	t.Parallel()
 	var logged strings.Builder
-	s := &server{clients: clients, logger: slog.New(slog.NewTextHandler(&logged, nil))}
+	s, pool := twoDatabases(t, slog.New(slog.NewTextHandler(&logged, nil)))
 	of := func(database string) int {
 		w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/readyz", nil)
 		r.SetPathValue("database", database)
@@ -66,6 +96,7 @@ func TestReadinessIsThatOfEachDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	becomes(http.StatusServiceUnavailable)
+	s.ready.asking.Wait()
 	if text := logged.String(); !strings.Contains(text, "database=shop") || strings.Contains(text, "database=log") {
 		t.Errorf("the log does not name the database that is away: %s", text)
 	}

@@ -2,36 +2,36 @@ package callers
 
 import "sync"
 
-// Places limits how much runs at once, and shares it among the callers: a caller may hold as many places as are free.
-// So one caller gets half of them, two get a third each, and there is always room for another one. It is safe for
-// concurrent use.
+// Places limits how much runs at once, as a number of requests or of bytes, and shares it among the callers: a caller
+// may hold as many places as are free. So one caller that takes all that it can gets half of them, the next one half of
+// the rest, and so on: seven of them use up 100 places. It is safe for concurrent use.
 type Places struct {
 	mu   sync.Mutex
-	free int
-	held map[string]int // by caller
+	free int64
+	held map[string]int64 // by caller
 }
 
 // NewPlaces returns a number of places.
-func NewPlaces(n int) *Places { return &Places{free: n, held: map[string]int{}} }
+func NewPlaces(n int64) *Places { return &Places{free: n, held: map[string]int64{}} }
 
-// Take takes a place for a caller, and reports whether there was one.
-func (p *Places) Take(name string) bool {
+// Take takes n places for a caller, and reports whether there were as many. A caller that holds none can take all.
+func (p *Places) Take(name string, n int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.held[name] >= p.free {
+	if p.held[name]+n > p.free {
 		return false
 	}
-	p.free--
-	p.held[name]++
+	p.free -= n
+	p.held[name] += n
 	return true
 }
 
-// Release returns a place that a caller has taken.
-func (p *Places) Release(name string) {
+// Release returns n of the places that a caller has taken.
+func (p *Places) Release(name string, n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.free++
-	if p.held[name]--; p.held[name] == 0 {
+	p.free += n
+	if p.held[name] -= n; p.held[name] == 0 {
 		delete(p.held, name)
 	}
 }

@@ -1,0 +1,104 @@
+package api
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/callers"
+)
+
+// How many bytes of memory a request counts.
+const (
+	// valueBytes is what a value of a body takes while it is checked, decoded and enqueued.
+	valueBytes = 200
+	// taskBytes is what a task of a response takes besides its payload.
+	taskBytes = 2000
+	// escapedBytes is what a byte of a payload takes as text, which may be an escape of six bytes, and as it is.
+	escapedBytes = 7
+)
+
+// memory is what a request holds of the bytes that all requests share. It is for one goroutine.
+type memory struct {
+	shared *callers.Places
+	caller string
+	most   int64 // of one request, which can always run alone
+	held   int64
+}
+
+// hold makes a request count n bytes from now on. It returns a problem if there is no room for them. What every request
+// may take counts nothing, so that a caller with large requests does not stop the small ones of others.
+func (m *memory) hold(n int64) *Problem {
+	if n = min(n, m.most); n <= maxSmallBody {
+		n = 0
+	}
+	switch more := n - m.held; {
+	case more > 0 && !m.shared.Take(m.caller, more):
+		return busy.problem()
+	case more < 0:
+		m.shared.Release(m.caller, -more)
+	}
+	m.held = n
+	return nil
+}
+
+// sizeOf returns how many bytes the tasks of a response take: their payloads, as bytes and as text.
+func sizeOf(tasks []dbq.Task) (n int64) {
+	for _, t := range tasks {
+		n += taskBytes + 2*int64(len(t.Payload))
+	}
+	return n
+}
+
+// kept keeps the body of a response, so that what a handler holds is free before the response is sent: a caller may
+// take any time to read it.
+type kept struct {
+	http.ResponseWriter
+	text []byte
+}
+
+func (k *kept) Write(b []byte) (int, error) {
+	k.text = append(k.text, b...)
+	return len(b), nil
+}
+
+// readBody reads the whole body, of at most maxBody bytes, before the deadline of observed. It then ends the deadline,
+// which would end requests that wait. A large body of unknown length counts as the largest until it has arrived.
+func readBody(w http.ResponseWriter, r *http.Request, maxBody int64, m *memory) ([]byte, *Problem) {
+	if hasNoBody(r.Method) {
+		maxBody = min(maxBody, maxSmallBody)
+	}
+	if r.ContentLength > maxBody {
+		return nil, bodyTooLarge.problem()
+	}
+	var buffer bytes.Buffer
+	limited := http.MaxBytesReader(w, r.Body, maxBody)
+	n, err := buffer.ReadFrom(io.LimitReader(limited, maxSmallBody))
+	if err == nil && n == maxSmallBody {
+		size := maxBody
+		if r.ContentLength > 0 {
+			size = r.ContentLength
+		}
+		if p := m.hold(size); p != nil {
+			return nil, p
+		}
+		_, err = buffer.ReadFrom(limited)
+	}
+	var large *http.MaxBytesError
+	var slow net.Error
+	switch {
+	case errors.As(err, &large):
+		return nil, bodyTooLarge.problem()
+	case errors.As(err, &slow) && slow.Timeout():
+		w.Header().Set("Connection", "close")
+		return nil, bodyTimeout.problem()
+	case err != nil:
+		return nil, badBody.problem()
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // not every server has it
+	return buffer.Bytes(), m.hold(int64(buffer.Len()))
+}
