@@ -83,7 +83,6 @@ type Client struct {
 // Open returns ErrUnknownScheme, ErrDSN, ErrServer, ErrUnavailable, ErrDenied or ErrOption, and ErrNotMigrated,
 // ErrSchemaOld or ErrSchemaNew if this version cannot use the tables. No error contains the DSN's password.
 func Open(ctx context.Context, dsn string, opts ...Option) (*Client, error) {
-	dsn = dialect.FromKeywords(dsn)
 	cfg, err := configOf(dsn, opts)
 	if err != nil {
 		return nil, err

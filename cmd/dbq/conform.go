@@ -108,6 +108,9 @@ func (a *app) listLaws(h conformance.Harness) error {
 
 // inKathmandu returns a PostgreSQL DSN whose sessions have an unusual time zone.
 func inKathmandu(dsn string) string {
+	if !schemeStart.MatchString(dsn) { // libpq's keywords and values
+		return dsn + " timezone=Asia/Kathmandu"
+	}
 	u, err := url.Parse(dsn)
 	if err != nil {
 		return dsn // Open will report the error

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dbq-go/dbq"
-	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/internal/redact"
 )
 
@@ -147,7 +146,7 @@ func (a *app) complain(cmd *cobra.Command, err error, code int) {
 		text += " (" + cure + ")"
 	}
 	var plain interface{ ShowsNoDSN() }
-	given := dialect.FromKeywords(a.givenDSN())
+	given := a.givenDSN()
 	if !isFile(given) && !errors.As(err, &plain) { // the hint may have words of the DSN
 		text = redact.Scrub(errors.New(text), given).Error()
 	}
