@@ -127,8 +127,8 @@ func open(ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn string,
 		c.store.Strategy = server.Strategies[0]
 	}
 	if !slices.Contains(server.Strategies, c.store.Strategy) {
-		return nil, &Error{Op: "open", Err: fmt.Errorf("%w: WithStrategy(%q): %s %s supports only %v",
-			ErrOption, c.store.Strategy, server.Product, server.Version, server.Strategies)}
+		return nil, &Error{Op: "open", Err: fmt.Errorf("%w: WithStrategy: %s %s supports only %v",
+			ErrOption, server.Product, server.Version, server.Strategies)}
 	}
 	if c.cfg.migrate {
 		if _, _, err := c.store.Migrate(ctx); err != nil {

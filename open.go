@@ -72,8 +72,8 @@ func bareClient(ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn s
 		}
 	}
 	if server.NoSchemas && cfg.names.Schema != "" {
-		return nil, &Error{Op: "open", Err: fmt.Errorf("%w: WithSchema(%q): %s has no schemas; use WithPrefix",
-			ErrOption, cfg.names.Schema, server.Product)}
+		return nil, &Error{Op: "open", Err: fmt.Errorf("%w: WithSchema: %s has no schemas; use WithPrefix",
+			ErrOption, server.Product)}
 	}
 	session := sqlrun.NewSession(d, pool, server, cfg.names)
 	if err := session.Texts.CheckOwn(); err != nil {

@@ -106,10 +106,10 @@ func (w *work) argv(args []string) ([]string, error) {
 	case w.queue == "":
 		return nil, usagef("--queue is missing: dbq work --queue NAME -- PROGRAM")
 	case len(args) == 0:
-		return nil, usagef("no program: dbq work --queue %s -- PROGRAM [ARG...]", w.queue)
+		return nil, usagef("no program: dbq work --queue NAME -- PROGRAM [ARG...]")
 	case !slices.Contains([]dbq.History{dbq.HistoryAll, dbq.HistoryFailures, dbq.HistoryNone}, w.History):
-		return nil, usagef("--history %s: use %s, %s or %s",
-			w.History, dbq.HistoryAll, dbq.HistoryFailures, dbq.HistoryNone)
+		return nil, usagef("--history: use %s, %s or %s",
+			dbq.HistoryAll, dbq.HistoryFailures, dbq.HistoryNone)
 	case utf8.RuneCountInString(w.ID) > dbq.MaxWorkerID:
 		return nil, usagef("--id is longer than %d characters", dbq.MaxWorkerID)
 	}
@@ -118,7 +118,7 @@ func (w *work) argv(args []string) ([]string, error) {
 	}
 	path, err := exec.LookPath(args[0])
 	if err != nil {
-		return nil, usagef("cannot run %s: %w", args[0], err)
+		return nil, usagef("cannot run the program: %w", unnamed(err))
 	}
 	return append([]string{path}, args[1:]...), nil
 }
