@@ -83,7 +83,6 @@ type Client struct {
 // Open returns ErrUnknownScheme, ErrDSN, ErrServer, ErrUnavailable, ErrDenied or ErrOption, and ErrNotMigrated,
 // ErrSchemaOld or ErrSchemaNew if this version cannot use the tables. No error contains the DSN's password.
 func Open(ctx context.Context, dsn string, opts ...Option) (*Client, error) {
-	dsn = dialect.FromKeywords(dsn)
 	cfg, err := configOf(dsn, opts)
 	if err != nil {
 		return nil, err
@@ -128,8 +127,8 @@ func open(ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn string,
 		c.store.Strategy = server.Strategies[0]
 	}
 	if !slices.Contains(server.Strategies, c.store.Strategy) {
-		return nil, &Error{Op: "open", Err: fmt.Errorf("%w: WithStrategy(%q): %s %s supports only %v",
-			ErrOption, c.store.Strategy, server.Product, server.Version, server.Strategies)}
+		return nil, &Error{Op: "open", Err: fmt.Errorf("%w: WithStrategy: %s %s supports only %v",
+			ErrOption, server.Product, server.Version, server.Strategies)}
 	}
 	if c.cfg.migrate {
 		if _, _, err := c.store.Migrate(ctx); err != nil {

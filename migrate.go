@@ -13,7 +13,6 @@ import (
 // means no tables. It keeps all data. If the tables are current, or have a compatible newer version, it does nothing.
 // Many processes can call it at once: one does the work, and the others wait. It returns the errors of Open.
 func Migrate(ctx context.Context, dsn string, opts ...Option) (from, to int, err error) {
-	dsn = dialect.FromKeywords(dsn)
 	cfg, err := configOf(dsn, opts)
 	if err != nil {
 		return 0, 0, err
@@ -49,7 +48,6 @@ func migratePool(
 // DropTables removes dbq's tables with everything in them, for tests and for uninstalling dbq. It does nothing if
 // they do not exist.
 func DropTables(ctx context.Context, dsn string, opts ...Option) error {
-	dsn = dialect.FromKeywords(dsn)
 	cfg, err := configOf(dsn, opts)
 	if err != nil {
 		return err

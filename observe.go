@@ -24,7 +24,7 @@ type Call struct {
 func WithObserver(observe func(Call)) Option {
 	return func(c *config) error {
 		if observe == nil {
-			return invalidOption("WithObserver", nil, "a function")
+			return invalidOption("WithObserver", "a function")
 		}
 		c.observe = append(c.observe, observe)
 		return nil
@@ -37,7 +37,7 @@ func WithObserver(observe func(Call)) Option {
 func WithHeaders(headers func(ctx context.Context) map[string]string) Option {
 	return func(c *config) error {
 		if headers == nil {
-			return invalidOption("WithHeaders", nil, "a function")
+			return invalidOption("WithHeaders", "a function")
 		}
 		c.headers = append(c.headers, headers)
 		return nil

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
-	"strings"
 	"sync"
 	"time"
 
@@ -73,8 +72,8 @@ func bareClient(ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn s
 		}
 	}
 	if server.NoSchemas && cfg.names.Schema != "" {
-		return nil, &Error{Op: "open", Err: fmt.Errorf("%w: WithSchema(%q): %s has no schemas; use WithPrefix",
-			ErrOption, cfg.names.Schema, server.Product)}
+		return nil, &Error{Op: "open", Err: fmt.Errorf("%w: WithSchema: %s has no schemas; use WithPrefix",
+			ErrOption, server.Product)}
 	}
 	session := sqlrun.NewSession(d, pool, server, cfg.names)
 	if err := session.Texts.CheckOwn(); err != nil {
@@ -112,8 +111,7 @@ var homes = map[string]string{
 
 // missingImport replaces ErrUnknownScheme by one that names the import, for a scheme of dbq's own dialects.
 func missingImport(dsn string, err error) error {
-	scheme, _, _ := strings.Cut(dsn, ":")
-	scheme = strings.ToLower(scheme)
+	scheme := dialect.SchemeOf(dsn)
 	if home := homes[scheme]; home != "" && errors.Is(err, ErrUnknownScheme) {
 		return fmt.Errorf("%w %q: add import _ %q", ErrUnknownScheme, scheme, "github.com/dbq-go/dbq/dialect/"+home)
 	}
@@ -122,8 +120,8 @@ func missingImport(dsn string, err error) error {
 
 // checkProduct refuses, with ErrDSN, a server that is another product than the DSN's scheme promises.
 func checkProduct(d dialect.Driver, dsn string, s dialect.Server) error {
-	scheme, _, _ := strings.Cut(dsn, ":")
-	want := d.Products[strings.ToLower(scheme)]
+	scheme := dialect.SchemeOf(dsn)
+	want := d.Products[scheme]
 	if want == "" || want == s.Product {
 		return nil
 	}

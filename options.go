@@ -19,13 +19,13 @@ import (
 type Option func(*config) error
 
 // setting is an Option that may be given once. Unless ok, its value is refused; allowed says which values are not.
-func setting(name string, value any, ok bool, allowed string, set func(*config)) Option {
+func setting(name string, ok bool, allowed string, set func(*config)) Option {
 	return func(c *config) error {
 		switch {
 		case c.given[name]:
 			return fmt.Errorf("%w: %s is given twice; leave one of them out", ErrOption, name)
 		case !ok:
-			return invalidOption(name, value, allowed)
+			return invalidOption(name, allowed)
 		case c.given == nil:
 			c.given = map[string]bool{}
 		}
@@ -35,9 +35,10 @@ func setting(name string, value any, ok bool, allowed string, set func(*config))
 	}
 }
 
-// invalidOption returns an error such as: invalid option: WithMaxAttempts(0): it must be 1 to 32767.
-func invalidOption(name string, value any, allowed string) error {
-	return fmt.Errorf("%w: %s(%#v): it must be %s", ErrOption, name, value, allowed)
+// invalidOption returns an error such as: invalid option: WithMaxAttempts must be 1 to 32767. It does not show the
+// value: a DSN, or its password, may have got there.
+func invalidOption(name, allowed string) error {
+	return fmt.Errorf("%w: %s must be %s", ErrOption, name, allowed)
 }
 
 type config struct {
@@ -73,27 +74,27 @@ const anIdentifier = "1 to 20 lower-case letters, digits and underscores, the fi
 // WithPrefix sets the prefix of the names of dbq's tables: 1 to 20 lower-case letters, digits and underscores, the
 // first one a letter. The default is "dbq_".
 func WithPrefix(prefix string) Option {
-	return setting("WithPrefix", prefix, identifier.MatchString(prefix), anIdentifier,
+	return setting("WithPrefix", identifier.MatchString(prefix), anIdentifier,
 		func(c *config) { c.names.Prefix = prefix })
 }
 
 // WithSchema sets the schema of dbq's tables, spelled like a prefix. Migrate creates it if it does not exist.
 // The default is the connection's own schema. SQLite has no schemas and refuses the option.
 func WithSchema(schema string) Option {
-	return setting("WithSchema", schema, identifier.MatchString(schema), anIdentifier,
+	return setting("WithSchema", identifier.MatchString(schema), anIdentifier,
 		func(c *config) { c.names.Schema = schema })
 }
 
 // WithStrategy selects a checkout strategy instead of the server's default. Open refuses a strategy that the server
 // does not support.
 func WithStrategy(s dialect.Strategy) Option {
-	return setting("WithStrategy", s, true, "", func(c *config) { c.strategy = s })
+	return setting("WithStrategy", true, "", func(c *config) { c.strategy = s })
 }
 
 // WithName sets the client's name, which appears in the holder of each lease: 1 to 150 characters, none of them a
 // control character. The default is program@host/pid. Several clients may share a name; Info.ID distinguishes them.
 func WithName(name string) Option {
-	return setting("WithName", name, limits.Text(name, 1, limits.MaxName, ErrOption, "name") == nil,
+	return setting("WithName", limits.Text(name, 1, limits.MaxName, ErrOption, "name") == nil,
 		fmt.Sprintf("1 to %d characters of valid UTF-8, none of them a control character", limits.MaxName),
 		func(c *config) { c.name = name })
 }
@@ -101,7 +102,7 @@ func WithName(name string) Option {
 // WithMaxAttempts sets the limit of attempts for tasks that do not set NewTask.MaxAttempts: 1 to MaxMaxAttempts. The
 // default is DefaultMaxAttempts.
 func WithMaxAttempts(n int) Option {
-	return setting("WithMaxAttempts", n, n >= 1 && n <= MaxMaxAttempts, fmt.Sprintf("1 to %d", MaxMaxAttempts),
+	return setting("WithMaxAttempts", n >= 1 && n <= MaxMaxAttempts, fmt.Sprintf("1 to %d", MaxMaxAttempts),
 		func(c *config) { c.maxAttempts = n })
 }
 
@@ -109,7 +110,7 @@ func WithMaxAttempts(n int) Option {
 // limit. Reading is not limited: a larger task that another client enqueued is handed out like any other; see
 // WithMaxCheckoutBytes.
 func WithMaxPayload(bytes int) Option {
-	return setting("WithMaxPayload", bytes, bytes >= 1, "at least 1", func(c *config) { c.maxPayload = bytes })
+	return setting("WithMaxPayload", bytes >= 1, "at least 1", func(c *config) { c.maxPayload = bytes })
 }
 
 // DefaultMaxCheckoutBytes is the default of WithMaxCheckoutBytes.
@@ -120,7 +121,7 @@ const DefaultMaxCheckoutBytes = 32 << 20
 // is checked out by itself. Headers and results, of at most 4,000 bytes each, do not count. The default is
 // DefaultMaxCheckoutBytes.
 func WithMaxCheckoutBytes(bytes int) Option {
-	return setting("WithMaxCheckoutBytes", bytes, bytes >= 1, "at least 1",
+	return setting("WithMaxCheckoutBytes", bytes >= 1, "at least 1",
 		func(c *config) { c.maxCheckoutBytes = bytes })
 }
 
@@ -134,7 +135,7 @@ func WithMigrate() Option {
 // payload or a password. The default is slog.Default at the time the client opens. slog.New(slog.DiscardHandler)
 // turns logging off.
 func WithLogger(l *slog.Logger) Option {
-	return setting("WithLogger", nil, l != nil, "a logger", func(c *config) { c.logger = l })
+	return setting("WithLogger", l != nil, "a logger", func(c *config) { c.logger = l })
 }
 
 // WithoutNotify turns off notifications between processes: the client neither sends nor receives them. Workers then
@@ -147,7 +148,7 @@ func WithoutNotify() Option {
 
 // WithClock sets the clock for the timestamps in new ids, for tests. Nothing else depends on a client's clock.
 func WithClock(now func() time.Time) Option {
-	return setting("WithClock", nil, now != nil, "a function", func(c *config) { c.clock = now })
+	return setting("WithClock", now != nil, "a function", func(c *config) { c.clock = now })
 }
 
 // WithPassword sets a function that returns the password of each new connection, instead of the one in the DSN: for
@@ -155,7 +156,7 @@ func WithClock(now func() time.Time) Option {
 // has the time that is left for the connection. If it fails, the database counts as unavailable. Open refuses it for
 // databases without passwords, and New always does, because its caller connects. docs/passwords.md has examples.
 func WithPassword(password func(ctx context.Context) (string, error)) Option {
-	return setting("WithPassword", nil, password != nil, "a function", func(c *config) { c.password = password })
+	return setting("WithPassword", password != nil, "a function", func(c *config) { c.password = password })
 }
 
 func newConfig(dsn string, opts []Option) (config, error) {

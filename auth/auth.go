@@ -9,7 +9,6 @@ package auth
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 )
@@ -62,7 +61,7 @@ func Roles() []Role { return slices.Clone(roles) }
 // UnmarshalText reads the name of a role.
 func (r *Role) UnmarshalText(b []byte) error {
 	if !slices.Contains(roles, Role(b)) {
-		return fmt.Errorf("%q is not a role; use "+roleNames, b)
+		return errors.New("the role must be " + roleNames)
 	}
 	*r = Role(b)
 	return nil

@@ -43,7 +43,7 @@ func (rs Rules) Principal(user string, groups []string) (Principal, error) {
 func (rs Rules) Check() error {
 	for i, r := range rs {
 		if !slices.Contains(roles, r.Role) {
-			return fmt.Errorf("rule %d: %q is not a role; use "+roleNames, i+1, r.Role)
+			return fmt.Errorf("rule %d: the role must be "+roleNames, i+1)
 		}
 	}
 	if len(rs) == 0 {

@@ -76,11 +76,11 @@ func newSender(e Endpoint) (*sender, error) {
 	case err != nil || u.Host == "" || u.Opaque != "" || u.Scheme != "https" && u.Scheme != "http":
 		return nil, invalid("the URL is not of the form https://host/path") // the error would show it
 	case u.Scheme == "http" && !e.PlainHTTP:
-		return nil, invalid("the URL at %s is not https; use https, or set PlainHTTP", u.Host)
+		return nil, invalid("the URL is not https; use https, or set PlainHTTP")
 	case u.User != nil:
-		return nil, invalid("the URL at %s has a user; set Header instead", u.Hostname())
+		return nil, invalid("the URL has a user; set Header instead")
 	case !allowed(u, e.Hosts):
-		return nil, invalid("the host %s is not one of Hosts", u.Host)
+		return nil, invalid("the URL's host is not one of Hosts")
 	case e.TLS != nil && e.TLS.InsecureSkipVerify:
 		return nil, invalid("TLS does not verify the server; set RootCAs instead of InsecureSkipVerify")
 	case e.Timeout < 0 || e.MaxFailures < 0 || e.Pause < 0:

@@ -79,7 +79,7 @@ func NewForwarder(cfg ForwarderConfig) (*Forwarder, error) {
 	case cfg.Window < time.Minute || cfg.Window > dbq.MaxUniquePeriod || cfg.Window%time.Microsecond != 0:
 		return nil, invalid("Window is %v; it must be 1m to %v in whole microseconds", cfg.Window, dbq.MaxUniquePeriod)
 	case cfg.Rejected != Park && cfg.Rejected != Poison:
-		return nil, invalid("Rejected is %q; use %q or %q", cfg.Rejected, Park, Poison)
+		return nil, invalid("Rejected must be %q or %q", Park, Poison)
 	case cfg.MaxFailures < 0 || cfg.Pause < 0:
 		return nil, invalid("MaxFailures and Pause must not be negative")
 	}

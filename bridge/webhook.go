@@ -81,7 +81,7 @@ func NewWebhook(cfg WebhookConfig) (*Webhook, error) {
 		cfg.Logger = slog.Default()
 	}
 	if cfg.Rejected != Park && cfg.Rejected != Poison {
-		return nil, invalid("Rejected is %q; use %q or %q", cfg.Rejected, Park, Poison)
+		return nil, invalid("Rejected must be %q or %q", Park, Poison)
 	}
 	if cfg.MaxRetryAfter < time.Second || cfg.MaxRetryAfter > dbq.MaxDelay {
 		return nil, invalid("MaxRetryAfter is %v; it must be 1s to %v", cfg.MaxRetryAfter, dbq.MaxDelay)
@@ -93,8 +93,8 @@ func NewWebhook(cfg WebhookConfig) (*Webhook, error) {
 		switch action {
 		case Retry, Park, Poison, Complete, PauseQueue:
 		default:
-			return nil, invalid("OnStatus has the action %q; use %q, %q, %q, %q or %q",
-				action, Retry, Park, Poison, Complete, PauseQueue)
+			return nil, invalid("OnStatus has an unknown action; use %q, %q, %q, %q or %q",
+				Retry, Park, Poison, Complete, PauseQueue)
 		}
 	}
 	cfg.OnStatus = maps.Clone(cfg.OnStatus)

@@ -79,9 +79,8 @@ func (s *suite) probe(ctx context.Context, dir string) (server dialect.Server, f
 	}
 	for _, strategy := range strategies {
 		if !slices.Contains(server.Strategies, strategy) {
-			return server, family, nil, fmt.Errorf("%w: %s %s cannot do strategy %q, only %s", dbq.ErrOption, server.Product,
-				server.Version,
-				strategy, join(server.Strategies, ", "))
+			return server, family, nil, fmt.Errorf("%w: the strategies of %s %s are only %s", dbq.ErrOption, server.Product,
+				server.Version, join(server.Strategies, ", "))
 		}
 	}
 	return server, family, strategies, nil

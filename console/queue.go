@@ -67,12 +67,12 @@ func (v *visit) showQueue(again refusal) error {
 		v.show(http.StatusOK, "queue", "Queue "+queue, page)
 		return nil
 	}
-	if page.Unknown { // or its first task is newer than the count
-		tasks, err := v.db.admin.List(v.ctx(), admin.Filter{Queue: queue, Limit: 1})
+	if page.Unknown { // or newer than the overview
+		known, err := v.db.admin.Known(v.ctx(), queue)
 		if err != nil {
 			return err
 		}
-		page.Unknown = len(tasks) == 0
+		page.Unknown = !known
 	}
 	if page.Settings, err = v.db.admin.QueueSettings(v.ctx(), queue); err != nil {
 		return err

@@ -35,12 +35,13 @@ var (
 	paramName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_. -]{0,62}$`)
 )
 
-// ParseDSN takes a DSN apart that is written like a URL. The user and the password end at the last @ before the path.
-// It refuses a DSN that can be read in two ways if one of them would show part of a password as a host, a database or
+// ParseDSN takes a DSN apart that is written like a URL, or for PostgreSQL as libpq's keywords and values. In a URL the
+// user and the password end at the last @ before the path. It refuses a DSN that can be read in two ways if one of them would show part of a password as a host, a database or
 // a parameter. Every error is ErrDSN and contains only the DSN's scheme.
 func ParseDSN(dsn string) (DSN, error) {
-	scheme, ok := schemeOf(dsn)
-	if !ok {
+	dsn = fromKeywords(dsn)
+	scheme := SchemeOf(dsn)
+	if scheme == "" {
 		return DSN{}, &dsnError{"scheme", "it does not begin with a scheme"}
 	}
 	refuse := func(why string) (DSN, error) {
@@ -141,9 +142,12 @@ func SplitHost(node, port string) (host, _ string, err error) {
 	return "", "", errHost
 }
 
-// schemeOf returns the scheme of a DSN in lower case, and whether it has one.
-func schemeOf(dsn string) (scheme string, ok bool) {
-	scheme, _, found := strings.Cut(dsn, ":")
-	scheme = strings.ToLower(scheme)
-	return scheme, found && isScheme(scheme)
+// SchemeOf returns the scheme of a DSN in lower case, or "" if it does not begin with one. libpq's keywords and values
+// have the scheme postgres.
+func SchemeOf(dsn string) string {
+	scheme, _, found := strings.Cut(fromKeywords(dsn), ":")
+	if scheme = strings.ToLower(scheme); !found || !isScheme(scheme) {
+		return ""
+	}
+	return scheme
 }

@@ -14,9 +14,9 @@ var (
 	escaped = regexp.MustCompile(`(?s)\\(.)`)
 )
 
-// FromKeywords returns a DSN in libpq's form of keywords and values, such as host=db.example dbname=app, in the form of
+// fromKeywords returns a DSN in libpq's form of keywords and values, such as host=db.example dbname=app, in the form of
 // a URL of PostgreSQL. It returns any other text unchanged.
-func FromKeywords(dsn string) string {
+func fromKeywords(dsn string) string {
 	params := url.Values{}
 	for rest := dsn; rest != ""; {
 		m := keyword.FindStringSubmatch(rest)

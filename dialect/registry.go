@@ -59,7 +59,7 @@ func Schemes() []string {
 // Lookup returns the driver for a DSN, or for a bare scheme such as "postgres". If there is none, it returns
 // ErrUnknownScheme.
 func Lookup(dsn string) (Driver, error) {
-	scheme, rest, _ := strings.Cut(dsn, ":")
+	scheme, rest, _ := strings.Cut(fromKeywords(dsn), ":")
 	scheme = strings.ToLower(scheme)
 	registry.RLock()
 	d, ok := registry.drivers[scheme]

@@ -85,7 +85,7 @@ func TestUnknownSchemeNamesTheImportAndHidesThePassword(t *testing.T) {
 		{"", "does not begin with one"},
 		{"hu_sh.db", "does not begin with one"},
 		{"/var/lib/hush.db", "does not begin with one"},
-		{"host=db password=hush", "does not begin with one"},
+		{"host=db password=hush", "use one of "},
 		{"us_er:hush@tcp(db:3306)/d", "does not begin with one"},
 	} {
 		_, err := Lookup(c.dsn)

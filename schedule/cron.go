@@ -3,7 +3,6 @@ package schedule
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -27,6 +26,9 @@ const searchDays = 9 * 366
 // ErrNever is matched by the error for a Cron that never fires, such as one for 31 February.
 var ErrNever = errors.New("no day matches")
 
+// errNotCron does not show the expression, and the library's error would.
+var errNotCron = errors.New("not a cron expression; write five fields, such as 0 8 * * mon, or a name such as @daily")
+
 const starBit = 1 << 63 // the library's marker for "*"
 
 var cronParser = cronlib.NewParser(cronlib.Minute | cronlib.Hour | cronlib.Dom | cronlib.Month | cronlib.Dow |
@@ -37,7 +39,7 @@ var cronParser = cronlib.NewParser(cronlib.Minute | cronlib.Hour | cronlib.Dom |
 func parseCron(expression string, zone *time.Location) (cron, error) {
 	c, err := parseFields(expression, zone)
 	if err == nil && c.next(time.Now()).IsZero() {
-		err = fmt.Errorf("%q: %w", expression, ErrNever)
+		err = ErrNever
 	}
 	return c, err
 }
@@ -45,25 +47,25 @@ func parseCron(expression string, zone *time.Location) (cron, error) {
 // parseFields is parseCron without the search for a time.
 func parseFields(expression string, zone *time.Location) (cron, error) {
 	if strings.Contains(expression, "=") {
-		return cron{}, fmt.Errorf("%q: set the time zone in Zone, not in the expression", expression)
+		return cron{}, errors.New("set the time zone in Zone, not in the expression")
 	}
 	if strings.HasPrefix(expression, "@every") {
-		return cron{}, fmt.Errorf("%q: use Every for an interval", expression)
+		return cron{}, errors.New("use Every for an interval")
 	}
 	if foreign.MatchString(expression) {
-		return cron{}, fmt.Errorf("%q: L, W and # are not supported; use days, such as 28 or mon", expression)
+		return cron{}, errors.New("L, W and # are not supported; use days, such as 28 or mon")
 	}
 	parsed, err := cronParser.Parse(sundayIsZero(expression))
 	if err != nil {
-		return cron{}, fmt.Errorf("%q: %w", expression, err)
+		return cron{}, errNotCron
 	}
 	s, ok := parsed.(*cronlib.SpecSchedule)
 	if !ok {
-		return cron{}, fmt.Errorf("%q: not a cron expression", expression)
+		return cron{}, errNotCron
 	}
 	for _, field := range []uint64{s.Minute, s.Hour, s.Dom, s.Month, s.Dow} {
 		if field == 0 { // such as ",", which the library accepts
-			return cron{}, fmt.Errorf("%q: a field is empty", expression)
+			return cron{}, errors.New("a field is empty")
 		}
 	}
 	return cron{

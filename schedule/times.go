@@ -67,8 +67,8 @@ func (d *Schedule) clock(start time.Time) (clock, error) {
 	}
 	zone, err := time.LoadLocation(d.Zone) // "" is UTC
 	if err != nil || d.Zone == "Local" || d.Zone == "localtime" || strings.HasPrefix(d.Zone, "right/") {
-		return nil, invalid("Zone", fmt.Errorf("%w: there is no time zone %q; use an IANA name such as Europe/Berlin",
-			ErrDefinition, d.Zone))
+		return nil, invalid("Zone", fmt.Errorf("%w: there is no such time zone; use an IANA name such as Europe/Berlin",
+			ErrDefinition))
 	}
 	c, err := parseCron(d.Cron, zone)
 	if err != nil {

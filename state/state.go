@@ -68,5 +68,5 @@ func Parse(name string) (State, error) {
 		}
 		known = append(known, names[s])
 	}
-	return None, fmt.Errorf("state: unknown state %q: use one of %s", name, strings.Join(known, ", "))
+	return None, fmt.Errorf("state: unknown state: use one of %s", strings.Join(known, ", "))
 }

@@ -107,7 +107,7 @@ func New(cfg Config) (*Verifier, error) {
 	}
 	for _, a := range cfg.Algorithms {
 		if !slices.Contains(algorithms, a) {
-			return nil, fmt.Errorf("oidc: %q is not one of the algorithms %s", a, strings.Join(algorithms, ", "))
+			return nil, fmt.Errorf("oidc: algorithms must be of %s", strings.Join(algorithms, ", "))
 		}
 	}
 	if err := cfg.Rules.Check(); err != nil {

@@ -66,7 +66,7 @@ func TestAuditClean(t *testing.T) {
 	u.run("migrate").ok()
 	u.run("queue", "pause", "mail", "--create").ok()
 	u.run("audit", "clean", "--yes").fails(exitUsage, "--keep is missing")
-	u.run("audit", "clean", "--keep", "soon", "--yes").fails(exitUsage, "soon")
+	u.run("audit", "clean", "--keep", "soon", "--yes").fails(exitUsage, "--keep")
 	u.feed("n\n", "audit", "clean", "--keep", "1us").fails(exitUsage, "entries of the audit", "--yes")
 	u.run("audit", "clean", "--keep", "1h", "--yes").has("removed 0 entries")
 	u.run("audit", "list", "--action", "pause queue").has("mail")

@@ -155,7 +155,7 @@ func (b *bridgeRun) toURL(q *dbq.Queue, logger *slog.Logger) (worker.Worker, err
 	for _, text := range b.networks {
 		network, err := netip.ParsePrefix(text)
 		if err != nil {
-			return worker.Worker{}, usagef("--allow-network %q: write a network such as 10.1.0.0/16", text)
+			return worker.Worker{}, usagef("--allow-network: write a network such as 10.1.0.0/16")
 		}
 		e.Networks = append(e.Networks, network.Masked())
 	}
@@ -171,7 +171,7 @@ func (b *bridgeRun) toURL(q *dbq.Queue, logger *slog.Logger) (worker.Worker, err
 		number, action, _ := strings.Cut(text, "=")
 		status, err := strconv.Atoi(number)
 		if err != nil {
-			return worker.Worker{}, usagef("--on-status %q: write a status and an action, such as 410=pause-queue", text)
+			return worker.Worker{}, usagef("--on-status: write a status and an action, such as 410=pause-queue")
 		}
 		cfg.OnStatus[status] = bridge.Action(action)
 	}
@@ -194,9 +194,13 @@ func (b *bridgeRun) receive(ctx context.Context, q *dbq.Queue, logger *slog.Logg
 	if err != nil {
 		return misused(err)
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", b.listen)
+	address, _, err := listenAddress(b.listen)
 	if err != nil {
-		return usagef("cannot listen at %s: %w", b.listen, err)
+		return err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return usagef("cannot listen on %s: %w", address, err)
 	}
 	const patience = 30 * time.Second
 	s := &http.Server{
@@ -216,28 +220,15 @@ func (b *bridgeRun) receive(ctx context.Context, q *dbq.Queue, logger *slog.Logg
 	return s.Shutdown(last)
 }
 
-// secrets reads the secrets of --secret-file, or else those of the variable, which has spaces between them.
-func (b *bridgeRun) secrets() (out []bridge.Secret, err error) {
-	texts := strings.Fields(b.getenv(secretsVariable))
-	if len(b.secretFiles) > 0 {
-		texts = nil
+// secrets reads the secrets of --secret-file, or else those of the variable.
+func (b *bridgeRun) secrets() ([]bridge.Secret, error) {
+	from := secretsConfig{Files: b.secretFiles}
+	if len(from.Files) == 0 {
+		from.Variable = secretsVariable
 	}
-	for _, file := range b.secretFiles {
-		text, err := b.readSecret(file)
-		if err != nil {
-			return nil, usagef("cannot read --secret-file: %w", err)
-		}
-		texts = append(texts, string(text))
-	}
-	if len(texts) == 0 {
-		return nil, usagef("there is no secret: give --secret-file or set %s", secretsVariable)
-	}
-	for _, text := range texts {
-		s, err := bridge.ParseSecret(text)
-		if err != nil {
-			return nil, misused(err)
-		}
-		out = append(out, s)
+	out, err := from.read(b.surroundings, "give --secret-file or set "+secretsVariable)
+	if err != nil {
+		return nil, usagef("%s", plainly(err))
 	}
 	return out, nil
 }
@@ -245,7 +236,7 @@ func (b *bridgeRun) secrets() (out []bridge.Secret, err error) {
 // misused turns an error about the configuration into one about the command line.
 func misused(err error) error {
 	if errors.Is(err, bridge.ErrConfig) {
-		return usagef("%s", strings.TrimPrefix(err.Error(), bridge.ErrConfig.Error()+": "))
+		return usagef("%s", plainly(err))
 	}
 	return err
 }

@@ -61,10 +61,10 @@ func TestBridgeRefusesFlags(t *testing.T) {
 		"-q x --url http://a.example/planted":                "not https",
 		"-q x --url https://u:planted@a.example":             "has a user",
 		"-q x --url https://a.example --on-status gone=park": "such as 410=pause-queue",
-		"-q x --url https://a.example --on-status 410=drop":  "OnStatus has the action",
+		"-q x --url https://a.example --on-status 410=drop":  "OnStatus has an unknown action",
 		"-q x --url https://a.example --allow-network 10.1":  "a network such as",
 		"-q x --url https://a.example --secret-file missing": "--secret-file",
-		"-q x --listen 127.0.0.1:planted":                    "cannot listen",
+		"-q x --listen 127.0.0.1:planted":                    "--listen: write HOST:PORT",
 	} {
 		u.run(append([]string{"bridge"}, strings.Fields(flags)...)...).fails(exitUsage, want)
 	}

@@ -108,6 +108,9 @@ func (a *app) listLaws(h conformance.Harness) error {
 
 // inKathmandu returns a PostgreSQL DSN whose sessions have an unusual time zone.
 func inKathmandu(dsn string) string {
+	if !schemeStart.MatchString(dsn) { // libpq's keywords and values
+		return dsn + " timezone=Asia/Kathmandu"
+	}
 	u, err := url.Parse(dsn)
 	if err != nil {
 		return dsn // Open will report the error
@@ -127,7 +130,7 @@ func (f conformFlags) harness() (h conformance.Harness, err error) {
 	}
 	if f.match != "" {
 		if h.Match, err = regexp.Compile(f.match); err != nil {
-			return h, usagef("--run: %v", err)
+			return h, usagef("--run: it is not a regular expression of Go")
 		}
 	}
 	return h, nil
@@ -230,11 +233,11 @@ func (a *app) reportTargets(texts []string) (out []reportTarget, err error) {
 		info, err := os.Stat(a.path(filepath.Dir(file)))
 		switch {
 		case reportFormats[format] == nil:
-			return nil, usagef("--report %s: the formats are text, json, junit and markdown, as in --report junit=FILE", text)
+			return nil, usagef("--report: the formats are text, json, junit and markdown, as in --report junit=FILE")
 		case named && file == "":
-			return nil, usagef("--report %s: the file name is missing", text)
+			return nil, usagef("--report %s: the file name is missing", format)
 		case named && (err != nil || !info.IsDir()):
-			return nil, usagef("--report %s: %q is not a directory", text, filepath.Dir(file))
+			return nil, usagef("--report %s: the directory of the file does not exist", format)
 		case !named:
 			onStdout++
 		}
@@ -266,5 +269,8 @@ func (t reportTarget) write(to surroundings, rep conformance.Report) error {
 		_, err := to.out.Write(b.Bytes())
 		return err
 	}
-	return os.WriteFile(to.path(t.file), b.Bytes(), 0o644)
+	if err := os.WriteFile(to.path(t.file), b.Bytes(), 0o644); err != nil {
+		return failedf("cannot write the report: %w", unnamed(err))
+	}
+	return nil
 }

@@ -32,10 +32,10 @@ func findFiles(ctx context.Context, given string, most int, own []string) (fileS
 		dir, err = filepath.EvalSymlinks(dir)
 	}
 	if err != nil {
-		return fileSet{}, usagef("cannot use --dir: %w", err)
+		return fileSet{}, usagef("cannot use --dir: %w", unnamed(err))
 	}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return fileSet{}, usagef("--dir %s is not a directory", given)
+		return fileSet{}, usagef("--dir is not a directory")
 	}
 	s := fileSet{dir: dir}
 	var bytes int64
@@ -45,7 +45,7 @@ func findFiles(ctx context.Context, given string, most int, own []string) (fileS
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil && path == dir:
-			return usagef("cannot read --dir: %w", err)
+			return usagef("cannot read --dir: %w", unnamed(err))
 		case err != nil:
 			leftOut++
 			return nil

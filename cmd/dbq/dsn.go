@@ -55,7 +55,7 @@ func (a *app) readDSNFile() error {
 	if dsn == "" || strings.ContainsAny(dsn, "\r\n\x00") {
 		return usagef("--dsn-file: the file must contain one DSN on one line")
 	}
-	a.dsn = dialect.FromKeywords(dsn)
+	a.dsn = dsn
 	return nil
 }
 
@@ -91,7 +91,7 @@ func (a *app) caution(note string) {
 
 // target finds the database: --dsn, else DBQ_DSN, else dbq.db in the current directory.
 func (a *app) target() (target, error) {
-	text := dialect.FromKeywords(a.givenDSN())
+	text := a.givenDSN()
 	switch {
 	case text == "":
 		t, err := newTarget("sqlite:" + a.path(defaultFile))
@@ -99,18 +99,15 @@ func (a *app) target() (target, error) {
 		return t, err
 	case isFile(text):
 		return newTarget("sqlite:" + a.path(text))
-	case schemeStart.MatchString(text):
-		return newTarget(text)
 	}
-	return target{}, usagef("%w",
-		hint("the DSN is neither a URL nor a file: write postgres://user@host/database, or sqlite:FILE"))
+	return newTarget(text)
 }
 
 func newTarget(dsn string) (target, error) {
 	driver, err := dialect.Lookup(dsn)
 	if err != nil {
-		return target{}, usagef("%w", hint("the DSN begins with no scheme that this dbq was built for, such as "+
-			"postgres://; it has: "+strings.Join(dialect.Schemes(), ", ")))
+		return target{}, usagef("%w", hint("the DSN is no file and begins with no scheme that this dbq was built for, such "+
+			"as postgres://user@host/database; it has: "+strings.Join(dialect.Schemes(), ", ")))
 	}
 	t := target{dsn: dsn, file: sqliteFile(dsn), note: driver.Note}
 	if directory := filepath.Dir(t.file); t.file != "" {

@@ -68,7 +68,7 @@ func (f *enqueueFlags) readHeaders() error {
 	for _, h := range f.headers {
 		key, value, ok := strings.Cut(h, "=")
 		if !ok || key == "" {
-			return usagef("--header %q is not KEY=VALUE", h)
+			return usagef("--header: write KEY=VALUE")
 		}
 		if f.line.Headers == nil {
 			f.line.Headers = map[string]string{}
@@ -89,7 +89,7 @@ func (a *app) readPayload(given bool, text, file string) (payload []byte, err er
 		payload, err = a.readFile(file)
 	}
 	if err != nil {
-		return nil, usagef("cannot read the payload: %w", err)
+		return nil, usagef("cannot read the payload: %w", unnamed(err))
 	}
 	return payload, nil
 }
@@ -182,17 +182,17 @@ func (l taskLine) task(flags taskLine) (dbq.NewTask, error) {
 	var err error
 	if l.ID != "" {
 		if t.ID, err = uuid.Parse(l.ID); err != nil {
-			return t, usagef("the id %q is not a UUID", l.ID)
+			return t, usagef("the id is not a UUID")
 		}
 	}
 	if l.Delay != "" {
 		if t.Delay, err = parseDuration(l.Delay); err != nil {
-			return t, usagef("the delay %q: %w", l.Delay, err)
+			return t, usagef("the delay: %w", err)
 		}
 	}
 	if l.RunAt != "" {
 		if t.RunAt, err = time.Parse(time.RFC3339, l.RunAt); err != nil {
-			return t, usagef("the time %q does not have the form 2030-01-31T08:00:00Z", l.RunAt)
+			return t, usagef("the time does not have the form 2030-01-31T08:00:00Z")
 		}
 	}
 	if t.Headers = maps.Clone(flags.Headers); t.Headers == nil {

@@ -86,7 +86,7 @@ func (a *app) enqueueLines(ctx context.Context, f enqueueFlags) error {
 	if f.file != "" && f.file != "-" {
 		file, err := os.Open(a.path(f.file))
 		if err != nil {
-			return usagef("cannot read the lines: %w", err)
+			return usagef("cannot read --file: %w", unnamed(err))
 		}
 		defer file.Close()
 		in = file

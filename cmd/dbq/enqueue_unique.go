@@ -40,7 +40,7 @@ func (u uniqueLine) unique() (out *dbq.Unique, err error) {
 	case "unfinished":
 		out.While = dbq.UniqueUnfinished
 	default:
-		return nil, usagef("--unique-while is %q: use pending or unfinished", u.While)
+		return nil, usagef("--unique-while: use pending or unfinished")
 	}
 	switch u.OnConflict {
 	case "", "keep":
@@ -49,7 +49,7 @@ func (u uniqueLine) unique() (out *dbq.Unique, err error) {
 	case "debounce":
 		out.OnConflict = dbq.UniqueDebounce
 	default:
-		return nil, usagef("--on-conflict is %q: use keep, replace or debounce", u.OnConflict)
+		return nil, usagef("--on-conflict: use keep, replace or debounce")
 	}
 	for _, d := range []struct {
 		name, text string
@@ -59,15 +59,15 @@ func (u uniqueLine) unique() (out *dbq.Unique, err error) {
 			continue
 		}
 		if *d.to, err = parseDuration(d.text); err != nil {
-			return nil, usagef("the %s %q: %w", d.name, d.text, err)
+			return nil, usagef("the %s: %w", d.name, err)
 		}
 		if *d.to == 0 {
-			return nil, usagef("the %s %q is zero", d.name, d.text)
+			return nil, usagef("the %s is zero", d.name)
 		}
 	}
 	if u.MaxWait != "" {
 		if out.MaxWait, err = parseDuration(u.MaxWait); err != nil {
-			return nil, usagef("the longest wait %q: %w", u.MaxWait, err)
+			return nil, usagef("the longest wait: %w", err)
 		}
 	}
 	return out, nil

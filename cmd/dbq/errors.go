@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dbq-go/dbq"
-	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/internal/redact"
 )
 
@@ -59,6 +59,18 @@ func exitCodesSection() string {
 		text += fmt.Sprintf("\n  %-4d %s", c.code, c.meaning)
 	}
 	return text
+}
+
+// word matches what can be the name of a command or a flag.
+var word = regexp.MustCompile(`^[a-z][a-z-]{0,19}$`)
+
+// nameOf returns a name that was typed with a space before it, as an error shows it, or "" for what cannot be a name.
+// No error shows anything else that was typed, unless it names a thing in the database: it may be a secret.
+func nameOf(typed string) string {
+	if !word.MatchString(typed) {
+		return ""
+	}
+	return " " + typed
 }
 
 // exitError is an error with its own exit code.
@@ -147,12 +159,16 @@ func (a *app) complain(cmd *cobra.Command, err error, code int) {
 		text += " (" + cure + ")"
 	}
 	var plain interface{ ShowsNoDSN() }
-	given := dialect.FromKeywords(a.givenDSN())
+	given := a.givenDSN()
 	if !isFile(given) && !errors.As(err, &plain) { // the hint may have words of the DSN
 		text = redact.Scrub(errors.New(text), given).Error()
 	}
 	if !a.began && code == exitUsage {
 		text = strings.TrimSpace(suggestions.Replace(text))
+		if rest, unknown := strings.CutPrefix(text, "unknown command "); unknown {
+			typed := quotedValue.FindString(rest)
+			text = "unknown command" + nameOf(strings.Trim(typed, `"`)) + rest[len(typed):]
+		}
 		text += " (see `" + strings.Replace(cmd.CommandPath(), "dbq", "dbq help", 1) + "`)"
 	}
 	a.note("dbq: %s", oneLine(text))

@@ -22,7 +22,7 @@ func TestMisplacedArgumentsNameTheFlag(t *testing.T) {
 
 func TestTypicalMistakesNameTheCure(t *testing.T) {
 	u := newUser(t)
-	u.run("statz").fails(exitUsage, `unknown command "statz": try stats (see `)
+	u.run("statz").fails(exitUsage, `unknown command statz: try stats (see `)
 	u.run("pause", "mail").fails(exitUsage, "try queue or worker")
 	u.run("retry").fails(exitUsage, "try reenqueue")
 	u.run("list", "-state", "error").fails(exitUsage, "--state", "`dbq help list`")

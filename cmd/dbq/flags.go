@@ -26,11 +26,7 @@ func noArgs(hint string) cobra.PositionalArgs {
 		if hint != "" {
 			hint = ": " + hint
 		}
-		argument := "an argument"
-		if isFile(args[0]) { // no DSN
-			argument = fmt.Sprintf("the argument %q", args[0])
-		}
-		return usagef("`%s` takes only flags, not %s%s", cmd.CommandPath(), argument, hint)
+		return usagef("`%s` takes only flags, not an argument%s%s", cmd.CommandPath(), nameOf(args[0]), hint)
 	}
 }
 
@@ -63,7 +59,7 @@ func taskIDs(_ *cobra.Command, args []string) error {
 func parseID(text string) (uuid.UUID, error) {
 	id, err := uuid.Parse(text)
 	if err != nil || id == uuid.Nil {
-		return id, usagef("%q is not a task id; ids look like 0198c1f2-7a3b-7c4d-8e5f-0123456789ab", text)
+		return id, usagef("this is not a task id; ids look like 0198c1f2-7a3b-7c4d-8e5f-0123456789ab")
 	}
 	return id, nil
 }
@@ -79,7 +75,7 @@ func parent(name string, children ...*cobra.Command) *cobra.Command {
 		if len(args) == 0 {
 			return nil
 		}
-		return usagef("`%s` has no command %q, only %s", cmd.CommandPath(), args[0], orList(names))
+		return usagef("`%s` has no command%s, only %s", cmd.CommandPath(), nameOf(args[0]), orList(names))
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	cmd.AddCommand(children...)

@@ -102,7 +102,7 @@ func (f *limitFlags) apply(l *admin.QueueLimits) (err error) {
 	case string(admin.OrderBlock), string(admin.OrderSkip):
 		l.Order = admin.KeyOrder(f.order)
 	default:
-		return usagef("--order %q: give block, skip or none", f.order)
+		return usagef("--order: give block, skip or none")
 	}
 	if (f.keyLeased == none || f.keyRate == none || f.order == none) && !f.perKey {
 		l.PerKey = false // unless another limit implies it
@@ -144,7 +144,7 @@ func limitNumber(text, flag string) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
-		return 0, usagef("--%s %q: give a number from 1 on, or none to remove the limit", flag, text)
+		return 0, usagef("--%s: give a number from 1 on, or none to remove the limit", flag)
 	}
 	return n, nil
 }
@@ -163,7 +163,7 @@ func parseRate(text, flag string) (r admin.Rate, err error) {
 		r.Per, err = parseDuration(per)
 	}
 	if r.Per <= 0 || err != nil {
-		return admin.Rate{}, usagef("--%s %q: write a number of starts and a time, such as 10/s or 5/30s", flag, text)
+		return admin.Rate{}, usagef("--%s: write a number of starts and a time, such as 10/s or 5/30s", flag)
 	}
 	return r, nil
 }

@@ -65,6 +65,14 @@ func newRoot(a *app) *cobra.Command {
 			if name, _, _ := strings.Cut(absent.GetSpecifiedShortnames(), "="); cmd.Flag(name) != nil {
 				return usagef("-%s: write this flag as --%s", name, name)
 			}
+			flag, dashes := nameOf(absent.GetSpecifiedName()), " --"
+			if len(flag) < 3 {
+				dashes = " -"
+			}
+			return usagef("unknown flag%s", strings.Replace(flag, " ", dashes, 1))
+		}
+		if wrong := (*pflag.InvalidSyntaxError)(nil); errors.As(err, &wrong) {
+			return usagef("a flag has no name")
 		}
 		if !errors.As(err, &bad) {
 			return err
@@ -73,7 +81,7 @@ func newRoot(a *app) *cobra.Command {
 		if number := (*strconv.NumError)(nil); errors.As(cause, &number) {
 			cause = errors.New("it is not a number")
 		}
-		return usagef("--%s %s: %w", bad.GetFlag().Name, bad.GetValue(), cause)
+		return usagef("--%s: %w", bad.GetFlag().Name, cause)
 	})
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	f := root.PersistentFlags()

@@ -54,7 +54,7 @@ func (a *app) printMigration(t target, name string) error {
 	}
 	d, err := dialect.Lookup(name)
 	if err != nil {
-		return usagef("this dbq was built without a dialect %q; it has %s", name, strings.Join(dialect.Schemes(), ", "))
+		return usagef("this dbq was built without this dialect; it has %s", strings.Join(dialect.Schemes(), ", "))
 	}
 	text, err := dbq.MigrationSQL(d.Dialect, a.options()...)
 	if err != nil {

@@ -16,10 +16,15 @@ func ownGroup(cmd *exec.Cmd) {
 	dieWithParent(cmd.SysProcAttr)
 }
 
-// killGroup kills a program and what it started. It must not be called after Wait has returned: the number may be
-// that of another process by then.
-func killGroup(cmd *exec.Cmd) error {
-	err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+// terminateGroup asks a program and what it started to end.
+func terminateGroup(cmd *exec.Cmd) error { return signalGroup(cmd, syscall.SIGTERM) }
+
+// killGroup kills a program and what it started.
+func killGroup(cmd *exec.Cmd) error { return signalGroup(cmd, syscall.SIGKILL) }
+
+// signalGroup must be called before Wait has returned or just after it: later, the number may be another group's.
+func signalGroup(cmd *exec.Cmd, s syscall.Signal) error {
+	err := syscall.Kill(-cmd.Process.Pid, s)
 	if errors.Is(err, syscall.ESRCH) {
 		return os.ErrProcessDone
 	}

@@ -27,7 +27,8 @@ type programRunner struct {
 	env   []string // of every program; a task's own is added
 	quiet bool
 
-	maxAttempts int // caps a task's own number, when it is not 0
+	grace       time.Duration // from SIGTERM to SIGKILL
+	maxAttempts int           // caps a task's own number, when it is not 0
 
 	mu     sync.Mutex
 	thread chan<- func() // which starts programs; nil after stop
@@ -55,23 +56,26 @@ func (p *programRunner) HandleTask(ctx context.Context, t dbq.Task) dbq.Outcome 
 		return dbq.Failed(err)
 	}
 	defer closePayload(payload)
-	cmd := exec.CommandContext(ctx, p.argv[0], p.argv[1:]...)
+	cmd := exec.Command(p.argv[0], p.argv[1:]...)
 	cmd.Dir, cmd.Env = p.a.dir, append(slices.Clip(p.env), taskEnv(t)...)
 	cmd.Stdin = payload
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	cmd.WaitDelay = pipeWait
 	ownGroup(cmd)
-	cmd.Cancel = func() error { return killGroup(cmd) }
-	err = p.start(cmd)
-	if err == nil {
-		err = cmd.Wait()
+	stopped := false
+	if err = p.start(cmd); err == nil {
+		stopped, err = p.wait(ctx, cmd)
 		p.forget(cmd)
 	}
 	if errors.Is(err, exec.ErrWaitDelay) { // it ended well, and left a process behind that keeps its stdout
 		err = nil
 	}
 	p.stayIfKilled()
-	name, o := judge(ctx, err, errs.String())
+	var cause error
+	if stopped {
+		cause = context.Cause(ctx)
+	}
+	name, o := judge(cause, err, errs.String())
 	p.record(t, name, o.Cause(), time.Since(begin))
 	if o.Event() == state.Complete {
 		o = o.WithResult(out.result())
@@ -79,16 +83,42 @@ func (p *programRunner) HandleTask(ctx context.Context, t dbq.Task) dbq.Outcome 
 	return o
 }
 
-// judge returns the outcome of an attempt, derived from how its program ended, and a name for it.
-func judge(ctx context.Context, err error, stderr string) (name string, o dbq.Outcome) {
+// wait waits for a program, and reports whether ctx ended before it. Then the program gets SIGTERM, with all that it
+// started, and SIGKILL what has not ended with it or within the grace.
+func (p *programRunner) wait(ctx context.Context, cmd *exec.Cmd) (stopped bool, err error) {
+	ended, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-ended:
+			return
+		case <-ctx.Done():
+		}
+		stopped = true
+		_ = terminateGroup(cmd) // it may have ended meanwhile
+		select {
+		case <-ended:
+		case <-time.After(p.grace):
+		}
+		_ = killGroup(cmd)
+	}()
+	err = cmd.Wait()
+	close(ended)
+	<-done
+	return stopped, err
+}
+
+// judge returns the outcome of an attempt, derived from how its program ended, and a name for it. cause is why it was
+// stopped, or nil. A stopped program has not completed, whatever its exit code: many exit with 0 after SIGTERM.
+func judge(cause, err error, stderr string) (name string, o dbq.Outcome) {
 	var exit *exec.ExitError
 	switch {
+	case errors.Is(cause, worker.ErrTimeout):
+		return "failed", dbq.Failed(fmt.Errorf("the program was stopped: %w", worker.ErrTimeout))
+	case cause != nil:
+		return "stopped", dbq.Failed(fmt.Errorf("the program was stopped: %w", cause))
 	case err == nil:
 		return "completed", dbq.Completed(nil)
-	case errors.Is(context.Cause(ctx), worker.ErrTimeout):
-		return "failed", dbq.Failed(fmt.Errorf("the program was killed: %w", worker.ErrTimeout))
-	case ctx.Err() != nil:
-		return "stopped", dbq.Failed(fmt.Errorf("the program was killed: %w", context.Cause(ctx)))
 	case errors.As(err, &exit):
 		err = errors.New(exit.String())
 		if stderr != "" {

@@ -62,7 +62,7 @@ type environment struct {
 func (e environment) check() error {
 	for _, name := range e.also {
 		if name == "" || strings.ContainsAny(name, "=\x00") {
-			return usagef("--env %q: give the name of a variable, such as --env PGHOST", name)
+			return usagef("--env: give the name of a variable, such as --env PGHOST")
 		}
 	}
 	return nil

@@ -177,34 +177,24 @@ func queueNames(ctx context.Context, c *dbq.Client) (names []string, err error) 
 
 // mustBeKnown refuses a queue that has nothing, not even statistics: its name is probably mistyped.
 func mustBeKnown(ctx context.Context, c *dbq.Client, queue string) error {
-	ops := admin.New(c)
-	tasks, err := ops.List(ctx, admin.Filter{Queue: queue, Limit: 1}) // also tasks that Stats does not find
-	if err != nil || len(tasks) > 0 {
+	known, err := admin.New(c).Known(ctx, queue)
+	if err != nil || known {
 		return err
 	}
 	names, err := queueNames(ctx, c)
-	if err != nil || slices.Contains(names, queue) {
-		return err
-	}
-	const day = 24 * time.Hour
-	now, err := c.Now(ctx)
 	if err != nil {
 		return err
 	}
-	counted, err := ops.SeriesOf(ctx, []string{queue}, now.Add(-730*day), now, day)
-	if err != nil || len(counted) > 0 {
-		return err
-	}
 	const most = 10
-	known := "none has"
+	others := "none has"
 	if len(names) > 0 {
-		known = "these have: " + strings.Join(names[:min(len(names), most)], ", ")
+		others = "these have: " + strings.Join(names[:min(len(names), most)], ", ")
 	}
 	if len(names) > most {
-		known += " and more, see `dbq queue list`"
+		others += " and more, see `dbq queue list`"
 	}
 	return &exitError{exitNotFound, fmt.Errorf("there is no queue %q yet: it has no tasks, workers, schedules or "+
-		"settings (%s; limit, queue pause and queue set take --create)", queue, known)}
+		"settings (%s; limit, queue pause and queue set take --create)", queue, others)}
 }
 
 // mustBeKnownIfEmpty is mustBeKnown for a command that has found nothing in a queue, or in all if queue is empty.

@@ -56,7 +56,7 @@ func timesFlags(l *pflag.FlagSet, d *schedule.Schedule, at *string) {
 func readAt(d *schedule.Schedule, at string) (err error) {
 	if at != "" {
 		if d.At, err = time.Parse(time.RFC3339, at); err != nil {
-			return usagef("--at %s is not a time such as 2030-01-31T08:00:00Z", at)
+			return usagef("--at: write a time such as 2030-01-31T08:00:00Z")
 		}
 	}
 	return nil
@@ -73,7 +73,7 @@ func newSchedulePut(a *app) *cobra.Command {
 		line := enqueueFlags{headers: headers}
 		err := cmp.Or(clash(l, "payload", "payload-file"), readAt(&d, at), line.readHeaders())
 		if err == nil && d.Queue == "" {
-			err = usagef("--queue is missing: dbq schedule put %s --queue QUEUE", name)
+			err = usagef("--queue is missing: dbq schedule put NAME --queue QUEUE")
 		}
 		if err == nil {
 			d.Task.Payload, err = a.readPayload(l.Changed("payload"), payload, payloadFile)

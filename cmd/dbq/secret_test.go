@@ -120,6 +120,7 @@ func TestHostileDSNsShowNoPassword(t *testing.T) {
 		}
 	}
 	dsns = append(dsns, "app:"+secret+"@tcp(127.0.0.1:1)/db", "host=127.0.0.1 port=1 password="+secret,
+		"host=127.0.0.1 port=1 user=app password="+secret+" connect_timeout="+secret, "user=app password='a "+secret+"'",
 		secret+":app@127.0.0.1/db", "app@127.0.0.1:"+secret,
 		"127.0.0.1:"+secret+"@app", "password = '"+secret+"'", "jdbc:oracle:thin:app/"+secret+"@127.0.0.1:1:x")
 	commands := append(everyCommand("0198c1f2-7a3b-7c4d-8e5f-0123456789ab"), checks(dir)...)
@@ -138,9 +139,9 @@ func TestHostileDSNsShowNoPassword(t *testing.T) {
 func TestHintOfAWrongDSNIsWhole(t *testing.T) {
 	t.Parallel()
 	for dsn, want := range map[string]string{
-		"user=postgres host=host password='user' database": "write postgres://user@host/database, or sqlite:FILE",
-		"postgres user@host:5432/database":                 "write postgres://user@host/database, or sqlite:FILE",
-		"nosuch://postgres:begins@mysql/scheme":            "such as postgres://; it has: ",
+		"user=postgres host=host password='user' database": "such as postgres://user@host/database; it has: ",
+		"postgres user@host:5432/database":                 "such as postgres://user@host/database; it has: ",
+		"nosuch://postgres:begins@mysql/scheme":            "such as postgres://user@host/database; it has: ",
 	} {
 		if _, printed := typed(t, "--dsn", dsn, "stats"); !strings.Contains(printed, want) {
 			t.Errorf("%s: %s", dsn, printed)

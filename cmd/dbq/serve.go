@@ -268,7 +268,7 @@ func plain(next http.Handler) http.Handler {
 func listenAddress(listen string) (address string, loopback bool, err error) {
 	resolved, err := net.ResolveTCPAddr("tcp", listen)
 	if err != nil {
-		return "", false, usagef("--listen %s: write HOST:PORT, such as %s", listen, defaultListen)
+		return "", false, usagef("--listen: write HOST:PORT, such as %s", defaultListen)
 	}
 	return resolved.String(), resolved.IP.IsLoopback(), nil
 }

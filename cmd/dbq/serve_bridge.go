@@ -57,6 +57,8 @@ type secretsConfig struct {
 	Variable string   `yaml:"secrets_env"`
 }
 
+const howSecrets = "set secret_files or secrets_env"
+
 // receiverConfig is an endpoint of the server that enqueues a task for each signed message.
 type receiverConfig struct {
 	Path         string        `yaml:"path"`
@@ -73,8 +75,8 @@ type receiverConfig struct {
 // receiverPath matches the paths of receivers: not those of the server itself, which have other first parts.
 var receiverPath = regexp.MustCompile(`^/hooks(?:/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$`)
 
-// read returns the secrets.
-func (c secretsConfig) read(in surroundings) (out []bridge.Secret, err error) {
+// read returns the secrets. An error says how to give one.
+func (c secretsConfig) read(in surroundings, how string) (out []bridge.Secret, err error) {
 	texts := strings.Fields(in.getenv(c.Variable))
 	for _, file := range c.Files {
 		text, err := in.readSecret(file)
@@ -84,7 +86,7 @@ func (c secretsConfig) read(in surroundings) (out []bridge.Secret, err error) {
 		texts = append(texts, string(text))
 	}
 	if len(texts) == 0 {
-		return nil, errors.New("there is no secret: set secret_files or secrets_env")
+		return nil, errors.New("there is no secret: " + how)
 	}
 	for _, text := range texts {
 		s, err := bridge.ParseSecret(text)
@@ -108,7 +110,7 @@ func (c urlConfig) endpoint(in surroundings) (e bridge.Endpoint, err error) {
 		}
 		e.URL = strings.TrimSpace(string(text))
 	}
-	e.Secrets, err = c.Secrets.read(in)
+	e.Secrets, err = c.Secrets.read(in, howSecrets)
 	return e, err
 }
 
@@ -126,9 +128,6 @@ func (s *server) queueOf(database, queue string) (*dbq.Queue, error) {
 
 // bridgeWorkers returns the workers of the bridges, which have drain to finish when they stop.
 func (s *server) bridgeWorkers(configs []bridgeConfig, drain time.Duration) (out []worker.Worker, err error) {
-	if loop := forwardingLoop(configs); loop != "" {
-		return nil, usagef("bridges: they forward in a loop: %s", loop)
-	}
 	for i, c := range configs {
 		w, err := s.bridgeWorker(c)
 		if err != nil {
@@ -140,6 +139,9 @@ func (s *server) bridgeWorkers(configs []bridgeConfig, drain time.Duration) (out
 			w.Concurrency = c.Concurrency
 		}
 		out = append(out, w)
+	}
+	if loop := forwardingLoop(configs); loop != "" { // of databases of the server, as each bridge was checked
+		return nil, usagef("bridges: they forward in a loop: %s", loop)
 	}
 	return out, nil
 }
@@ -213,7 +215,7 @@ func (s *server) addReceiver(c receiverConfig, seen map[string]bool) error {
 	if err != nil {
 		return err
 	}
-	secrets, err := c.Secrets.read(s.surroundings)
+	secrets, err := c.Secrets.read(s.surroundings, howSecrets)
 	if err != nil {
 		return err
 	}

@@ -222,8 +222,8 @@ func (s *server) addDatabases(cfg *serveConfig) error {
 	}
 	for _, given := range s.dsns {
 		name, dsn := "default", given
-		if m := namedDSN.FindStringSubmatch(given); m != nil && dialect.FromKeywords(given) == given {
-			name, dsn = m[1], m[2]
+		if m := namedDSN.FindStringSubmatch(given); m != nil && (isDSN(m[2]) || !isDSN(given)) {
+			name, dsn = m[1], m[2] // and not host=db.example dbname=app
 		}
 		if cfg.Databases[name] != nil {
 			return usagef("the database %q is given twice: name each one, as NAME=DSN", name)
@@ -247,6 +247,12 @@ func (s *server) addDatabases(cfg *serveConfig) error {
 			cmp.Or(d.Strategy, s.strategy)
 	}
 	return nil
+}
+
+// isDSN reports whether a text is a DSN of a dialect.
+func isDSN(text string) bool {
+	_, err := dialect.Lookup(text)
+	return err == nil
 }
 
 // resolve finds the DSN.
@@ -273,7 +279,6 @@ func (d *databaseConfig) resolve(name string, in surroundings) error {
 		}
 		d.DSN = part.dsn
 	}
-	d.DSN = dialect.FromKeywords(d.DSN)
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 )
 
@@ -43,11 +44,15 @@ func (s surroundings) readSecret(name string) ([]byte, error) {
 	return text, unnamed(err)
 }
 
-// unnamed returns an error about a file without the file's name.
+// unnamed returns an error about a file or a program without its name.
 func unnamed(err error) error {
-	var failed *fs.PathError
-	if errors.As(err, &failed) {
-		return failed.Err
+	var file *fs.PathError
+	var program *exec.Error
+	switch {
+	case errors.As(err, &file):
+		return file.Err
+	case errors.As(err, &program):
+		return program.Err
 	}
 	return err
 }

@@ -31,7 +31,7 @@ func TestTokenVerbs(t *testing.T) {
 	u.run("token", "create", "on-call", "--role", "responder").ok()
 	u.run("token", "list").has("on-call", "responder")
 	u.run("token", "create", "x").fails(exitUsage, "--role is missing")
-	u.run("token", "create", "x", "--role", "boss").fails(exitUsage, "not a role")
+	u.run("token", "create", "x", "--role", "boss").fails(exitUsage, "the role must be")
 	u.run("token", "create", "x", "--role", "viewer", "--ttl", "0").fails(exitUsage, "must be")
 	u.run("token", "create").fails(exitUsage, "token's name")
 }

@@ -66,7 +66,7 @@ func TestEnqueueTimes(t *testing.T) {
 	if got := u.task(id)["due"]; got != "2999-01-31T08:00:00Z" {
 		t.Errorf("due %v", got)
 	}
-	u.run("enqueue", "-q", "q", "--run-at", "tomorrow").fails(exitUsage, "tomorrow")
+	u.run("enqueue", "-q", "q", "--run-at", "tomorrow").fails(exitUsage, "2030-01-31")
 	u.run("enqueue", "-q", "q", "--run-at", "2999-01-31T09:00:00Z", "--delay", "1s").
 		fails(exitUsage, "--delay", "--run-at")
 }
@@ -110,16 +110,16 @@ func TestEnqueueLinesNamesTheInvalidLine(t *testing.T) {
 		`{}`:                           "--queue",
 		`{"queue":"q","priority":77}`:  "77",
 		`{"queue":"q","priority":"x"}`: "priority",
-		`{"queue":"q","delay":"soon"}`: "soon",
-		`{"queue":"q","run_at":"now"}`: "now",
-		`{"queue":"q","delay":"1s","run_at":"now"}`:     "now",
-		`{"queue":"q","id":"7"}`:                        `"7"`,
+		`{"queue":"q","delay":"soon"}`: "the delay",
+		`{"queue":"q","run_at":"now"}`: "the time",
+		`{"queue":"q","delay":"1s","run_at":"now"}`:     "the time",
+		`{"queue":"q","id":"7"}`:                        "the id",
 		`{"queue":"q","payload_base64":"%"}`:            "base64",
 		`{"queue":"q","payload":1,"payload_base64":""}`: "both",
 	} {
 		u.feed(good+good+"\n"+bad+"\n"+good, "enqueue", "--lines").fails(exitUsage, "line 4", says, "2 tasks enqueued")
 	}
-	u.run("enqueue", "--file", "nope").fails(exitUsage, "nope")
+	u.run("enqueue", "--file", "nope").fails(exitUsage, "--file")
 	u.feed(`{"queue":"z"}
 {"queue":"y"}
 {"queue":"a","priority":-1}
@@ -138,7 +138,7 @@ func TestMigrate(t *testing.T) {
 	u.run("migrate", "--print").has("CREATE TABLE", "dbq_task")
 	u.run("migrate", "--print", "--dialect", "postgres", "--schema", "jobs", "--prefix", "x_").
 		has("CREATE TABLE", "jobs.x_task")
-	u.run("migrate", "--print", "--dialect", "abc").fails(exitUsage, "abc", "sqlite")
+	u.run("migrate", "--print", "--dialect", "abc").fails(exitUsage, "without this dialect", "sqlite")
 	u.run("migrate", "--dialect", "sqlite").fails(exitUsage, "--print")
 	u.run("enqueue", "-q", "q", "--dsn", "own.db", "--prefix", "other_").fails(exitNotMigrated, "dbq migrate")
 }
@@ -178,7 +178,7 @@ func TestListPages(t *testing.T) {
 	u.run("list", "--kind", "k", "--state", "created,error", "--reference", "none").ok()
 	u.run("list", "--state", "sleeping").fails(exitUsage, "CREATED")
 	u.run("list", "--limit", "0").fails(exitUsage, "--limit")
-	u.run("list", "--after", "x").fails(exitUsage, "x")
+	u.run("list", "--after", "x").fails(exitUsage, "--after")
 	if o := u.run("list", "-q", "q", "--state", "poison"); o.ok() != "" || o.err != "no tasks\n" {
 		t.Errorf("an empty list: %q, %q", o.out, o.err)
 	}

@@ -38,6 +38,7 @@ type work struct {
 	worker.Worker // as the flags describe it
 	queue         string
 	program       string
+	grace         time.Duration
 	env           environment
 	quiet         bool
 }
@@ -47,6 +48,9 @@ func newWork(a *app) *cobra.Command {
 	cmd := a.command("dbq work", nil, func(ctx context.Context, args []string) error {
 		argv, err := w.argv(args)
 		if err != nil {
+			return err
+		}
+		if err := becomeInit(); err != nil {
 			return err
 		}
 		return a.use(ctx, true, func(c *dbq.Client) error { return w.run(ctx, c, argv) })
@@ -68,7 +72,9 @@ func (w *work) addFlags(l *pflag.FlagSet) {
 		"check out at most `N` tasks at once, but never more than programs can start")
 	durationVar(l, &w.Lease, "lease", 30*time.Second,
 		"other workers take over a crashed worker's tasks after this `TIME`").within(100*time.Millisecond, dbq.MaxLease)
-	durationVar(l, &w.Timeout, "timeout", 0, "kill a program that runs for longer than this `TIME` (0: none)")
+	durationVar(l, &w.Timeout, "timeout", 0, "stop a program that runs for longer than this `TIME` (0: none)")
+	durationVar(l, &w.grace, "grace", 5*time.Second,
+		"kill a program that has not ended this `TIME` after it was told to stop")
 	durationVar(l, &w.DrainTimeout, "drain", 30*time.Second,
 		"when stopping, wait this `TIME` for running programs").within(time.Millisecond, 0)
 	durationVar(l, &w.PollMax, "poll", 2*time.Second,
@@ -100,10 +106,10 @@ func (w *work) argv(args []string) ([]string, error) {
 	case w.queue == "":
 		return nil, usagef("--queue is missing: dbq work --queue NAME -- PROGRAM")
 	case len(args) == 0:
-		return nil, usagef("no program: dbq work --queue %s -- PROGRAM [ARG...]", w.queue)
+		return nil, usagef("no program: dbq work --queue NAME -- PROGRAM [ARG...]")
 	case !slices.Contains([]dbq.History{dbq.HistoryAll, dbq.HistoryFailures, dbq.HistoryNone}, w.History):
-		return nil, usagef("--history %s: use %s, %s or %s",
-			w.History, dbq.HistoryAll, dbq.HistoryFailures, dbq.HistoryNone)
+		return nil, usagef("--history: use %s, %s or %s",
+			dbq.HistoryAll, dbq.HistoryFailures, dbq.HistoryNone)
 	case utf8.RuneCountInString(w.ID) > dbq.MaxWorkerID:
 		return nil, usagef("--id is longer than %d characters", dbq.MaxWorkerID)
 	}
@@ -112,7 +118,7 @@ func (w *work) argv(args []string) ([]string, error) {
 	}
 	path, err := exec.LookPath(args[0])
 	if err != nil {
-		return nil, usagef("cannot run %s: %w", args[0], err)
+		return nil, usagef("cannot run the program: %w", unnamed(err))
 	}
 	return append([]string{path}, args[1:]...), nil
 }
@@ -130,7 +136,8 @@ func (w *work) run(ctx context.Context, c *dbq.Client, argv []string) error {
 	if err != nil {
 		return err
 	}
-	p.maxAttempts = cmp.Or(s.MaxAttempts, w.MaxAttempts)
+	p.grace, p.maxAttempts = w.grace, cmp.Or(s.MaxAttempts, w.MaxAttempts)
+	w.Grace = w.grace + 2*pipeWait // the handler returns when the program has ended
 	paused, err := w.pauseNotice(ctx, c)
 	if err != nil {
 		return err

@@ -172,7 +172,7 @@ func parameters(query url.Values) (conns int, forDriver url.Values, err error) {
 		case name == "pool_max_conns":
 			conns, err = strconv.Atoi(value)
 			if err != nil || conns < 1 || conns > 10_000 {
-				return 0, nil, unusable("pool_max_conns=%s, use a number from 1 to 10000", value)
+				return 0, nil, unusable("pool_max_conns must be a number from 1 to 10000")
 			}
 		case name == "socket", name == "tls_ca", name == "tls" && query.Has("tls_ca"): // see config
 		case slices.Contains(passed, name):

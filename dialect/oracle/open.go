@@ -132,7 +132,7 @@ func parameters(query url.Values) (conns int, forDriver url.Values, err error) {
 		case name == "pool_max_conns":
 			conns, err = strconv.Atoi(values[0])
 			if err != nil || conns < 1 || conns > 10_000 {
-				return 0, nil, unusable("pool_max_conns=%s, use a number from 1 to 10000", values[0])
+				return 0, nil, unusable("pool_max_conns must be a number from 1 to 10000")
 			}
 		case slices.Contains(passed, known) && !forDriver.Has(known):
 			forDriver[known] = values

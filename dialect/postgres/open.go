@@ -145,7 +145,7 @@ func takeConns(params url.Values) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > 10_000 {
-		return 0, fmt.Errorf("%w: pool_max_conns=%s, use a number from 1 to 10000", dialect.ErrDSN, text)
+		return 0, fmt.Errorf("%w: pool_max_conns must be a number from 1 to 10000", dialect.ErrDSN)
 	}
 	return n, nil
 }

@@ -167,17 +167,17 @@ func split(dsn string) (path string, query url.Values, busy time.Duration, err e
 		case "synchronous":
 			sync = strings.ToLower(value)
 			if !slices.Contains(durability, sync) {
-				return "", nil, 0, fmt.Errorf("%w: synchronous=%s, use one of %s",
-					dialect.ErrDSN, value, strings.Join(durability, ", "))
+				return "", nil, 0, fmt.Errorf("%w: synchronous must be one of %s",
+					dialect.ErrDSN, strings.Join(durability, ", "))
 			}
 		case "busy_timeout":
 			busy, err = time.ParseDuration(value)
 			if err != nil || busy < 0 || busy > time.Hour {
-				return "", nil, 0, fmt.Errorf("%w: busy_timeout=%s, use a duration such as 10s", dialect.ErrDSN, value)
+				return "", nil, 0, fmt.Errorf("%w: busy_timeout must be a duration such as 10s", dialect.ErrDSN)
 			}
 		case "mode":
 			if value != readOnly && value != readWrite {
-				return "", nil, 0, fmt.Errorf("%w: mode=%s, use %s or %s", dialect.ErrDSN, value, readOnly, readWrite)
+				return "", nil, 0, fmt.Errorf("%w: mode must be %s or %s", dialect.ErrDSN, readOnly, readWrite)
 			}
 		default:
 			return "", nil, 0, fmt.Errorf("%w: unknown parameter %q, known are busy_timeout, mode and synchronous",

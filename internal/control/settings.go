@@ -157,7 +157,7 @@ func (s *Settings) check(queue string) error {
 	}
 	switch {
 	case !slices.Contains(histories, s.History):
-		return fmt.Errorf("%w: history %q, use all, failures or none", errs.ErrOption, s.History)
+		return fmt.Errorf("%w: the history must be all, failures or none", errs.ErrOption)
 	case s.DeadLetter == queue:
 		return fmt.Errorf("%w: queue %q cannot be its own dead-letter queue", errs.ErrOption, queue)
 	}

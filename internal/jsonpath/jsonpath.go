@@ -4,7 +4,6 @@ package jsonpath
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -36,10 +35,9 @@ var errPath = errors.New("a path is $ and any number of .name, ..name, ['name'],
 // Parse reads a path: $, and then any number of .name, ['name'], [0], [*] and .*, each of which may begin with two
 // dots to select at any depth. Slices, negative indexes, filters and lists of selectors are refused.
 func Parse(text string) (Path, error) {
-	refused := fmt.Errorf("%w; %q is not such a path", errPath, text)
 	rest, ok := strings.CutPrefix(text, "$")
 	if !ok || len(text) > maxPath || !utf8.ValidString(text) {
-		return nil, refused
+		return nil, errPath
 	}
 	path := Path{}
 	for rest != "" {
@@ -54,17 +52,17 @@ func Parse(text string) (Path, error) {
 				s.index, _ = strconv.Atoi(m[2]) // of at most nine digits
 			}
 			if m[3] != "" && json.Unmarshal([]byte(doubleQuoted(m[3])), &s.name) != nil {
-				return nil, refused
+				return nil, errPath
 			}
 			rest = rest[len(m[0]):]
 		} else if !dot && !s.deep {
-			return nil, refused
+			return nil, errPath
 		} else if after, star := strings.CutPrefix(rest, "*"); star {
 			s.every, rest = true, after
 		} else if s.name = shortName.FindString(rest); s.name != "" {
 			rest = rest[len(s.name):]
 		} else {
-			return nil, refused
+			return nil, errPath
 		}
 		path = append(path, s)
 	}

@@ -12,9 +12,9 @@ import (
 // understood it returns the scheme at most, and that only if a driver is registered for it.
 func TargetOf(dsn string) dialect.Target {
 	drv, unknown := dialect.Lookup(dsn)
-	scheme, rest, _ := strings.Cut(dsn, ":")
-	scheme = strings.ToLower(scheme)
+	scheme := dialect.SchemeOf(dsn)
 	if drv.File {
+		_, rest, _ := strings.Cut(dsn, ":")
 		path, _, _ := strings.Cut(strings.TrimPrefix(rest, "//"), "?")
 		if misplacedUser(rest) {
 			path = ""
