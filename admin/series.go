@@ -10,6 +10,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/dbq-go/dbq/internal/series"
+	"github.com/dbq-go/dbq/internal/store"
 )
 
 // The maximum number of points of a series, of each queue of SeriesOfAll, and of all of them together.
@@ -25,7 +26,6 @@ type Percentiles struct {
 type Point struct {
 	At time.Time // when the period began, in UTC
 
-	Enqueued  int64 // tasks; an estimate if more than 50,000 of all queues were enqueued in a minute
 	Started   int64 // attempts
 	Completed int64 // tasks
 	Failed    int64 // attempts that ended with an error
@@ -34,9 +34,15 @@ type Point struct {
 	// Latency is from when tasks were due until their attempts began, and RunTime is how long handlers took.
 	Latency, RunTime Percentiles
 
-	// The following are the highest numbers of tasks that were sampled in the period, once a minute: by state, those that
-	// were due and those that were parked. Each is at most 10,000, or less if more than 10 queues have tasks, which stands
-	// for that many or more: see docs/statistics.md.
+	// Samples is how many minutes of the period were sampled, by one of all workers and servers. The following numbers
+	// are from these minutes. They are unknown, and zero, if there is none.
+	Samples int64
+	// Enqueued is the number of tasks that were enqueued, an estimate if there were more than 50,000 of all queues in a
+	// minute.
+	Enqueued int64
+	// The following are the highest numbers of tasks that were sampled: by state, those that were due and those that were
+	// parked. Each is at most 10,000, or less if more than 10 queues have tasks, which stands for that many or more: see
+	// docs/statistics.md.
 	Created, Processing, Error, Poison, Due, Parked int64
 	// OldestDue is the highest lag that was sampled.
 	OldestDue time.Duration
@@ -58,14 +64,14 @@ type QueueSeries struct {
 // soon after it has ended, or when they stop.
 func (a *Admin) Series(ctx context.Context, queue string, from, to time.Time, step time.Duration) ([]Point, error) {
 	err := limits.QueueName(queue)
-	var all []series.Period
+	var all store.Series
 	if err == nil {
 		all, step, err = a.series(ctx, queue, from, to, step, maxPoints)
 	}
 	if err != nil {
 		return nil, a.wrap("series", queue, err)
 	}
-	return points(all, from, to, step), nil
+	return points(all.Periods, all.Samples, from, to, step), nil
 }
 
 // SeriesOfAll returns the series of all queues in which anything was counted, by name. Each has at most 1,000 points,
@@ -96,15 +102,15 @@ func (a *Admin) seriesOf(ctx context.Context, queues []string, from, to time.Tim
 	out []QueueSeries, err error) {
 	total := 0
 	for _, queue := range queues {
-		all, step, err := a.series(ctx, queue, from, to, step, maxPointsOfEach)
+		read, step, err := a.series(ctx, queue, from, to, step, maxPointsOfEach)
 		if err != nil {
 			return nil, err
 		}
-		for n := 0; len(all) > 0; all, n = all[n:], 0 {
+		for all, n := read.Periods, 0; len(all) > 0; all, n = all[n:], 0 {
 			for n < len(all) && all[n].Queue == all[0].Queue {
 				n++
 			}
-			q := QueueSeries{all[0].Queue, points(all[:n], from, to, step)}
+			q := QueueSeries{all[0].Queue, points(all[:n], read.Samples, from, to, step)}
 			if total += len(q.Points); total > maxPointsOfAll {
 				return nil, fmt.Errorf("%w: a series of more than %d points of all queues; take one queue or a longer step",
 					dbq.ErrOption, maxPointsOfAll)
@@ -115,19 +121,19 @@ func (a *Admin) seriesOf(ctx context.Context, queues []string, from, to time.Tim
 	return out, nil
 }
 
-// series returns the periods of one queue, or of all if queue is empty, and their length.
+// series returns the series of one queue, or of all if queue is empty, and the length of its periods.
 func (a *Admin) series(ctx context.Context, queue string, from, to time.Time, step time.Duration, most int) (
-	[]series.Period, time.Duration, error) {
+	none store.Series, _ time.Duration, _ error) {
 	if step == 0 {
 		step = stepFor(to.Sub(from))
 	}
 	switch {
 	case step < time.Minute || step%time.Minute != 0:
-		return nil, 0, fmt.Errorf("%w: a step of %v, it must be a multiple of a minute", dbq.ErrOption, step)
+		return none, 0, fmt.Errorf("%w: a step of %v, it must be a multiple of a minute", dbq.ErrOption, step)
 	case !from.Before(to) || from.Unix() < 0 || limits.Time(to) != nil || to.Sub(from) == math.MaxInt64: // Sub's longest
-		return nil, 0, fmt.Errorf("%w: a series from %v to %v", dbq.ErrOption, from, to)
+		return none, 0, fmt.Errorf("%w: a series from %v to %v", dbq.ErrOption, from, to)
 	case to.Sub(from)/step > time.Duration(most-2): // the first and the last step may be parts
-		return nil, 0, fmt.Errorf("%w: a series of more than %d points; take a longer step", dbq.ErrOption, most)
+		return none, 0, fmt.Errorf("%w: a series of more than %d points; take a longer step", dbq.ErrOption, most)
 	}
 	all, err := a.store.Series(ctx, queue, from, to, step)
 	return all, step, err
@@ -144,27 +150,27 @@ func stepFor(over time.Duration) time.Duration {
 	return max((over/60+unit-1)/unit, 1) * unit
 }
 
-// points returns a point for each step. ps are in order.
-func points(ps []series.Period, from, to time.Time, step time.Duration) (out []Point) {
+// points returns a point for each step. ps are in order, and samples are as in store.Series.
+func points(ps []series.Period, samples map[int64]int64, from, to time.Time, step time.Duration) (out []Point) {
 	length := step.Microseconds()
 	for at := from.UnixMicro() / length * length; at < to.UnixMicro(); at += length {
 		p := &series.Period{Since: at}
 		if len(ps) > 0 && ps[0].Since == at {
 			p, ps = &ps[0], ps[1:]
 		}
-		out = append(out, point(p))
+		out = append(out, point(p, samples[at]))
 	}
 	return out
 }
 
-func point(p *series.Period) Point {
+func point(p *series.Period, samples int64) Point {
 	percentiles := func(h series.Histogram) Percentiles {
 		return Percentiles{h.Percentile(50), h.Percentile(95), h.Percentile(99)}
 	}
 	return Point{
-		At: time.UnixMicro(p.Since).UTC(), Enqueued: p.Enqueued, Started: p.Started, Completed: p.Completed,
-		Failed: p.Failed, Poisoned: p.Poisoned, Released: p.Released,
-		Latency: percentiles(p.Latency), RunTime: percentiles(p.RunTime),
+		At: time.UnixMicro(p.Since).UTC(), Started: p.Started, Completed: p.Completed, Failed: p.Failed,
+		Poisoned: p.Poisoned, Released: p.Released, Latency: percentiles(p.Latency), RunTime: percentiles(p.RunTime),
+		Samples: samples, Enqueued: p.Enqueued,
 		Created: p.Created, Processing: p.Processing, Error: p.Error, Poison: p.Poison, Due: p.Due, Parked: p.Parked,
 		OldestDue: time.Duration(p.OldestDue) * time.Microsecond,
 	}

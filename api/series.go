@@ -18,7 +18,6 @@ type Percentiles struct {
 // Point has the statistics of a queue for a period of time. See admin.Point.
 type Point struct {
 	At               time.Time   `json:"at"`
-	Enqueued         int64       `json:"enqueued"`
 	Started          int64       `json:"started"`
 	Completed        int64       `json:"completed"`
 	Failed           int64       `json:"failed"`
@@ -26,25 +25,33 @@ type Point struct {
 	Released         int64       `json:"released"`
 	LatencySeconds   Percentiles `json:"latency_seconds"`
 	RunTimeSeconds   Percentiles `json:"run_time_seconds"`
-	Created          int64       `json:"created"`
-	Processing       int64       `json:"processing"`
-	Error            int64       `json:"error"`
-	Poison           int64       `json:"poison"`
-	Due              int64       `json:"due"`
-	Parked           int64       `json:"parked"`
-	OldestDueSeconds float64     `json:"oldest_due_seconds"`
+	Samples          int64       `json:"samples"` // without any, the following are null
+	Enqueued         *int64      `json:"enqueued" nullable:"true"`
+	Created          *int64      `json:"created" nullable:"true"`
+	Processing       *int64      `json:"processing" nullable:"true"`
+	Error            *int64      `json:"error" nullable:"true"`
+	Poison           *int64      `json:"poison" nullable:"true"`
+	Due              *int64      `json:"due" nullable:"true"`
+	Parked           *int64      `json:"parked" nullable:"true"`
+	OldestDueSeconds *float64    `json:"oldest_due_seconds" nullable:"true"`
 }
 
-func pointOf(p admin.Point) Point {
+// PointOf returns a point as the API describes it.
+func PointOf(p admin.Point) Point {
 	percentiles := func(of admin.Percentiles) Percentiles {
 		return Percentiles{inSeconds(of.P50), inSeconds(of.P95), inSeconds(of.P99)}
 	}
-	return Point{
-		At: p.At, Enqueued: p.Enqueued, Started: p.Started, Completed: p.Completed, Failed: p.Failed,
-		Poisoned: p.Poisoned, Released: p.Released, LatencySeconds: percentiles(p.Latency),
-		RunTimeSeconds: percentiles(p.RunTime), Created: p.Created, Processing: p.Processing, Error: p.Error,
-		Poison: p.Poison, Due: p.Due, Parked: p.Parked, OldestDueSeconds: inSeconds(p.OldestDue),
+	out := Point{
+		At: p.At, Started: p.Started, Completed: p.Completed, Failed: p.Failed, Poisoned: p.Poisoned,
+		Released: p.Released, LatencySeconds: percentiles(p.Latency), RunTimeSeconds: percentiles(p.RunTime),
+		Samples: p.Samples,
 	}
+	if p.Samples > 0 {
+		oldest := inSeconds(p.OldestDue)
+		out.Enqueued, out.Created, out.Processing, out.Error = &p.Enqueued, &p.Created, &p.Processing, &p.Error
+		out.Poison, out.Due, out.Parked, out.OldestDueSeconds = &p.Poison, &p.Due, &p.Parked, &oldest
+	}
+	return out
 }
 
 // Series has the points of one queue, in order.
@@ -109,7 +116,7 @@ func (a *API) series(ctx context.Context, in *readSeries) (*gotSeries, error) {
 	for _, q := range queues {
 		s := Series{q.Queue, make([]Point, len(q.Points))}
 		for i, point := range q.Points {
-			s.Points[i] = pointOf(point)
+			s.Points[i] = PointOf(point)
 		}
 		out.Body.Queues = append(out.Body.Queues, s)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/api"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -59,6 +60,26 @@ func TestSeriesHaveWhatWorkersDid(t *testing.T) {
 	}
 	if list := s.must(200, "GET", path, "")["queues"].([]any); len(list) != 2 {
 		t.Errorf("series of %v, want two queues", list)
+	}
+}
+
+// A number that no sample has counted is null, not 0.
+func TestSeriesTellNoneFromUnknown(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	sampled := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
+	err := access.Of(s.client).Store.Sample(t.Context(), sampled, func(string) bool { return false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := s.must(200, "GET", "/v1/db/shop/series?queue=mail&from=2026-01-01T00:00:00Z&to=2026-01-01T00:02:00Z", "")
+	for i, want := range []any{0.0, nil} {
+		p := one(t, got, "queues")["points"].([]any)[i].(map[string]any)
+		for _, number := range []string{"enqueued", "created", "due", "oldest_due_seconds"} {
+			if p[number] != want || p["completed"] != 0.0 || (p["samples"] == 0.0) != (want == nil) {
+				t.Errorf("%s is %v, want %v, in %v", number, p[number], want, p)
+			}
+		}
 	}
 }
 

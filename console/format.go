@@ -18,18 +18,19 @@ import (
 // functions are the functions of the templates.
 func functions(prefix string) template.FuncMap {
 	return template.FuncMap{
-		"isID":    func(id uuid.UUID) bool { return id != uuid.Nil },
-		"static":  func(name string) string { return prefix + "/static/" + name },
-		"number":  number,
-		"age":     age,
-		"seconds": seconds,
-		"measure": measure,
-		"utc":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000") + " UTC" },
-		"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
-		"content": func(b []byte) content { return contentOf(b) },
-		"lower":   func(s fmt.Stringer) string { return strings.ToLower(s.String()) },
-		"version": version,
-		"short":   func(s fmt.Stringer) string { return shorten(s.String()) },
+		"isID":     func(id uuid.UUID) bool { return id != uuid.Nil },
+		"static":   func(name string) string { return prefix + "/static/" + name },
+		"number":   number,
+		"age":      age,
+		"seconds":  seconds,
+		"enqueued": enqueued,
+		"measure":  measure,
+		"utc":      func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000") + " UTC" },
+		"iso":      func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
+		"content":  func(b []byte) content { return contentOf(b) },
+		"lower":    func(s fmt.Stringer) string { return strings.ToLower(s.String()) },
+		"version":  version,
+		"short":    func(s fmt.Stringer) string { return shorten(s.String()) },
 	}
 }
 

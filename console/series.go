@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -93,6 +94,14 @@ func (s series) Empty() bool {
 	return true
 }
 
+// enqueued is the number of tasks that were enqueued, or unknown if no sample was taken.
+func enqueued(p admin.Point) int64 {
+	if p.Samples == 0 {
+		return unknown
+	}
+	return p.Enqueued
+}
+
 // seconds writes a duration for the plots: its seconds, or nothing if there was none.
 func seconds(d time.Duration) string {
 	if d == 0 {
@@ -121,8 +130,10 @@ func (h hour) Some() bool {
 	return h.Enqueued.highest()|h.Completed.highest()|h.Failed.highest()|h.Poisoned.highest() != 0
 }
 
-// counts are numbers of equal times, in order.
+// counts are numbers of equal times, in order, or unknown.
 type counts []int64
+
+const unknown = -1
 
 // readHours reads the last hour of all queues. It returns nothing if there are too many queues for that.
 func (d *database) readHours(ctx context.Context) (map[string]hour, error) {
@@ -140,7 +151,7 @@ func (d *database) readHours(ctx context.Context) (map[string]hour, error) {
 	for _, q := range all {
 		var h hour
 		for _, p := range q.Points {
-			h.Enqueued, h.Completed = append(h.Enqueued, p.Enqueued), append(h.Completed, p.Completed)
+			h.Enqueued, h.Completed = append(h.Enqueued, enqueued(p)), append(h.Completed, p.Completed)
 			h.Failed, h.Poisoned = append(h.Failed, p.Failed), append(h.Poisoned, p.Poisoned)
 		}
 		out[q.Queue] = h
@@ -159,17 +170,26 @@ func (c counts) add(o counts) counts {
 	sum := make(counts, max(len(c), len(o)))
 	copy(sum, c)
 	for i, n := range o {
-		sum[i] += n
+		if n == unknown || sum[i] == unknown {
+			sum[i] = unknown
+		} else {
+			sum[i] += n
+		}
 	}
 	return sum
 }
 
-// Sum returns the sum of the numbers.
-func (c counts) Sum() (n int64) {
-	for _, x := range c {
-		n += x
+// Known reports whether one of the numbers is known, or there is none.
+func (c counts) Known() bool {
+	return len(c) == 0 || slices.ContainsFunc(c, func(n int64) bool { return n != unknown })
+}
+
+// Sum returns the sum of the numbers that are known.
+func (c counts) Sum() (sum int64) {
+	for _, n := range c {
+		sum += max(n, 0)
 	}
-	return n
+	return sum
 }
 
 func (c counts) highest() (n int64) {
@@ -182,17 +202,23 @@ func (c counts) highest() (n int64) {
 // Size of a sparkline, in the units of its points.
 const sparkWidth, sparkHeight = 120, 24
 
-// Points returns a sparkline: the points of an SVG polyline, which has the same scale as those of others.
-func (c counts) Points(others ...counts) string {
+// Line returns a sparkline, in the same scale as those of others: an SVG path with a gap where a number is unknown.
+func (c counts) Line(others ...counts) string {
 	highest := max(c.highest(), 1)
 	for _, o := range others {
 		highest = max(highest, o.highest())
 	}
 	var b strings.Builder
+	command := "M"
 	for i, n := range c {
+		if n == unknown {
+			command = "M"
+			continue
+		}
 		x := float64(i) * sparkWidth / float64(max(len(c)-1, 1))
 		y := 1 + (sparkHeight-2)*(1-float64(n)/float64(highest))
-		fmt.Fprintf(&b, "%g,%g ", math.Round(10*x)/10, math.Round(10*y)/10)
+		fmt.Fprintf(&b, "%s%g,%g", command, math.Round(10*x)/10, math.Round(10*y)/10)
+		command = " "
 	}
-	return strings.TrimSuffix(b.String(), " ")
+	return b.String()
 }

@@ -47,13 +47,13 @@ func TestRunThatEndsResigns(t *testing.T) {
 func (s *statistics) sum(t *testing.T) (p series.Period) {
 	t.Helper()
 	now := time.Now()
-	ps, err := access.Of(s.cfg.Queue.Client()).Store.Series(t.Context(), "q", now.Add(-30*time.Minute),
+	all, err := access.Of(s.cfg.Queue.Client()).Store.Series(t.Context(), "q", now.Add(-30*time.Minute),
 		now.Add(30*time.Minute), time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range ps {
-		p.Add(&ps[i])
+	for i := range all.Periods {
+		p.Add(&all.Periods[i])
 	}
 	return p
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/api"
 )
 
 // A point is an admin.Point of a queue, as a line of dbq stats --over.
@@ -35,42 +36,20 @@ func mostCompleted(ps []admin.Point) (most int64) {
 	return most
 }
 
-// percentilesView has seconds.
-type percentilesView struct {
-	P50 float64 `json:"p50"`
-	P95 float64 `json:"p95"`
-	P99 float64 `json:"p99"`
-}
-
-func viewPercentiles(p admin.Percentiles) percentilesView {
-	return percentilesView{p.P50.Seconds(), p.P95.Seconds(), p.P99.Seconds()}
-}
-
-// pointView is a point as --json shows it: with durations in seconds.
+// pointView is a point as --json shows it: as over HTTP.
 type pointView struct {
-	Queue            string          `json:"queue"`
-	At               time.Time       `json:"at"`
-	Enqueued         int64           `json:"enqueued"`
-	Started          int64           `json:"started"`
-	Completed        int64           `json:"completed"`
-	Failed           int64           `json:"failed"`
-	Poisoned         int64           `json:"poisoned"`
-	Released         int64           `json:"released"`
-	LatencySeconds   percentilesView `json:"latency_seconds"`
-	RunTimeSeconds   percentilesView `json:"run_time_seconds"`
-	Created          int64           `json:"created"`
-	Processing       int64           `json:"processing"`
-	Error            int64           `json:"error"`
-	Poison           int64           `json:"poison"`
-	Due              int64           `json:"due"`
-	Parked           int64           `json:"parked"`
-	OldestDueSeconds float64         `json:"oldest_due_seconds"`
+	Queue string `json:"queue"`
+	api.Point
 }
 
-func viewPoint(p point) any {
-	return pointView{p.queue, p.At, p.Enqueued, p.Started, p.Completed, p.Failed, p.Poisoned, p.Released,
-		viewPercentiles(p.Latency), viewPercentiles(p.RunTime), p.Created, p.Processing, p.Error, p.Poison, p.Due,
-		p.Parked, p.OldestDue.Seconds()}
+func viewPoint(p point) any { return pointView{p.queue, api.PointOf(p.Point)} }
+
+// sampled writes a number that is known only if there are samples.
+func sampled(n, samples int64) string {
+	if samples == 0 {
+		return "-"
+	}
+	return fmt.Sprint(n)
 }
 
 // pointListing lists the points of one queue, with a bar for the completed tasks of each.
@@ -82,8 +61,8 @@ var pointListing = listing[point]{
 	row: func(p point, _ time.Time) []string {
 		const width = 20
 		bar := strings.Repeat("#", int((p.Completed*width+max(p.most, 1)-1)/max(p.most, 1)))
-		return []string{p.At.Local().Format("2006-01-02 15:04"), fmt.Sprint(p.Enqueued), fmt.Sprint(p.Completed),
-			fmt.Sprint(p.Failed), fmt.Sprint(p.Poisoned), fmt.Sprint(p.Due), percentile(p.Latency.P95),
+		return []string{p.At.Local().Format("2006-01-02 15:04"), sampled(p.Enqueued, p.Samples), fmt.Sprint(p.Completed),
+			fmt.Sprint(p.Failed), fmt.Sprint(p.Poisoned), sampled(p.Due, p.Samples), percentile(p.Latency.P95),
 			percentile(p.RunTime.P95), fmt.Sprintf("%-*s", width, bar)}
 	},
 	json: viewPoint,
@@ -120,12 +99,13 @@ var seriesListing = listing[admin.QueueSeries]{
 	row: func(q admin.QueueSeries, _ time.Time) []string {
 		var sum admin.Point
 		for _, p := range q.Points {
+			sum.Samples += p.Samples
 			sum.Enqueued += p.Enqueued
 			sum.Completed += p.Completed
 			sum.Failed += p.Failed
 			sum.Poisoned += p.Poisoned
 		}
-		return []string{q.Queue, fmt.Sprint(sum.Enqueued), fmt.Sprint(sum.Completed), fmt.Sprint(sum.Failed),
+		return []string{q.Queue, sampled(sum.Enqueued, sum.Samples), fmt.Sprint(sum.Completed), fmt.Sprint(sum.Failed),
 			fmt.Sprint(sum.Poisoned), plot(q.Points)}
 	},
 }

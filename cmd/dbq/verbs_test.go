@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/state"
 )
 
@@ -214,6 +216,9 @@ func TestStatsOverTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		sum += p["completed"].(float64)
+		if none := p["samples"] == 0.0; (p["enqueued"] == nil) != none || (p["due"] == nil) != none {
+			t.Errorf("numbers that nobody has counted: %s", line)
+		}
 	}
 	if len(lines) != 11 || sum != 5 {
 		t.Errorf("%d lines with %v completed tasks", len(lines), sum)
@@ -224,6 +229,25 @@ func TestStatsOverTime(t *testing.T) {
 	u.run("stats", "--over", "7d", "--step", "1m").fails(exitUsage, "step")
 	u.run("queue", "set", "q", "--no-statistics").ok()
 	u.run("queue", "list").has("--no-statistics")
+}
+
+// A number that no sample has counted is not 0.
+func TestUnsampledNumbersAreUnknown(t *testing.T) {
+	t.Parallel()
+	none, some := admin.Point{Completed: 5}, admin.Point{Completed: 5, Samples: 1, Enqueued: 3, Due: 2}
+	for _, c := range []struct {
+		points        []admin.Point
+		enqueued, due string
+	}{{[]admin.Point{none}, "-", "-"}, {[]admin.Point{some, none}, "3", "2"}} {
+		queue := admin.QueueSeries{Queue: "q", Points: c.points}
+		if got := seriesListing.row(queue, time.Time{})[1]; got != c.enqueued {
+			t.Errorf("%s tasks were enqueued, want %s", got, c.enqueued)
+		}
+		row := pointListing.row(pointsOf([]admin.QueueSeries{queue})[0], time.Time{})
+		if row[1] != c.enqueued || row[5] != c.due {
+			t.Errorf("the row is %v, want %s enqueued and %s due", row, c.enqueued, c.due)
+		}
+	}
 }
 
 func TestOperate(t *testing.T) {

@@ -26,6 +26,9 @@ func statisticsCases() []Case {
 		Case{Name: "SamplesCountTasks", Once: true, run: statisticsSamples,
 			Law: "A sample has the tasks of each queue by state and those enqueued in the minute; two samplers count once, " +
 				"and a queue without statistics is left out."},
+		Case{Name: "UnsampledIsUnknown", Once: true, run: statisticsUnsampled,
+			Law: "Each point has how many samples were taken in its period, also in an empty queue and after minutes were " +
+				"added up: where there is none, nobody counted tasks."},
 		Case{Name: "SamplerHandsOver", Once: true, run: statisticsHandOver,
 			Law: "One member samples at a time, and when it dies, another takes over."},
 		Case{Name: "RollUpKeepsSums", Once: true, run: statisticsRollUp,
@@ -164,6 +167,40 @@ func statisticsSamples(t *test) {
 	}
 	if got := t.statistics(c, "without"); got != (admin.Point{}) {
 		t.Errorf("the queue without statistics has %+v", got)
+	}
+}
+
+func statisticsUnsampled(t *test) {
+	c := t.open()
+	st := access.Of(c).Store
+	for _, minutes := range []int{0, 2, 2, 60, 7 * 60} { // two members sample the third minute
+		at := longAgo.Add(time.Duration(minutes) * time.Minute).UnixMicro()
+		t.must(st.Sample(t.ctx, at, func(string) bool { return false }))
+	}
+	t.must(st.AddReport(t.ctx, "a", report("busy", longAgo.Add(time.Minute), 5)))
+	check := func(queue string, over, step time.Duration, want string) {
+		ps, err := admin.New(c).Series(t.ctx, queue, longAgo, longAgo.Add(over), step)
+		t.must(err)
+		var got []int64
+		for _, p := range ps {
+			got = append(got, p.Samples)
+		}
+		if fmt.Sprint(got) != want {
+			t.Errorf("steps of %v of the queue %s have %v samples, want %s", step, queue, got, want)
+		}
+	}
+	for _, now := range []time.Time{longAgo, longAgo.AddDate(0, 0, 2)} { // before and after the roll-up
+		t.must(st.RollUp(t.ctx, now.UnixMicro()))
+		for _, queue := range []string{"busy", "idle"} {
+			check(queue, 4*time.Minute, time.Minute, "[1 0 1 0]")
+			check(queue, 9*time.Hour, time.Hour, "[2 1 0 0 0 0 0 1 0]")
+			check(queue, 48*time.Hour, 24*time.Hour, "[4 0]")
+		}
+		all, err := admin.New(c).SeriesOfAll(t.ctx, longAgo, longAgo.Add(4*time.Minute), time.Minute)
+		t.must(err)
+		if len(all) != 1 || all[0].Queue != "busy" || all[0].Points[0].Samples != 1 || all[0].Points[1].Samples != 0 {
+			t.Errorf("the series of all queues is %+v", all)
+		}
 	}
 }
 

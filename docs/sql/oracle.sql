@@ -514,10 +514,10 @@ SELECT 2, 'kv history archive', 2, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMEST
 -- 3: statistics
 
 -- Statistics over time, one row for each queue, period and source. step is the length of the period in seconds, or 0
--- for the minute of one source: a worker, or the sampler of all queues. Rows with a longer step are the totals of all
--- sources. since is when the period began, in microseconds since 1970 in UTC. The columns from enqueued to released are
--- sums; those from created to oldest_due are the highest number of tasks that was sampled. latency and run_time are
--- histograms.
+-- for the minute of one source: a worker, or the sampler of all queues, which also adds a row for each sample. Rows
+-- with a longer step are the totals of all sources. since is when the period began, in microseconds since 1970 in UTC.
+-- The columns from enqueued to released are sums; those from created to oldest_due are the highest number of tasks that
+-- was sampled. latency and run_time are histograms.
 BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_stat (
   queue VARCHAR2(400 BYTE) NOT NULL,
   step NUMBER(10) NOT NULL,
@@ -2174,7 +2174,7 @@ SELECT queue, step, since, source, enqueued, started, completed, failed, poisone
  WHERE step = :step
    AND since >= :from
    AND since < :until
-   AND queue = :queue
+   AND queue IN (:queue, :samples)
  FETCH FIRST :limit ROWS ONLY;
 
 -- ==== OldestStatistics ====

@@ -34,12 +34,12 @@ func started(n int64) []series.Period {
 func (s *Statistics) sum(t *testing.T) (p series.Period) {
 	t.Helper()
 	now := time.Now()
-	ps, err := s.Core.Store.Series(t.Context(), "q", now.Add(-30*time.Minute), now.Add(30*time.Minute), time.Minute)
+	all, err := s.Core.Store.Series(t.Context(), "q", now.Add(-30*time.Minute), now.Add(30*time.Minute), time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range ps {
-		p.Add(&ps[i])
+	for i := range all.Periods {
+		p.Add(&all.Periods[i])
 	}
 	return p
 }
@@ -111,12 +111,12 @@ func TestAClockThatWasAheadHidesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, step := range []time.Duration{time.Minute, time.Hour, 24 * time.Hour} {
-			ps, err := st.Series(t.Context(), "q", start, start.AddDate(0, 0, 3), step)
+			all, err := st.Series(t.Context(), "q", start, start.AddDate(0, 0, 3), step)
 			if err != nil {
 				t.Fatal(err)
 			}
 			var got int64
-			for _, p := range ps {
+			for _, p := range all.Periods {
 				got += p.Started
 			}
 			if got != want {

@@ -39,7 +39,7 @@ type QueueCount struct {
 // StatisticsTexts are the statements on statistics over time, besides dialect.Statements.AddStatistics.
 type StatisticsTexts struct {
 	// Statistics returns at most :limit rows with :step of all queues that began from :from to before :until, and
-	// StatisticsOf those of :queue.
+	// StatisticsOf those of :queue and :samples.
 	Statistics, StatisticsOf string
 	// OldestStatistics returns, as since, when the first row with :step began that began at :from or later, or null.
 	OldestStatistics string
@@ -70,7 +70,7 @@ func statisticsTexts(t func(string) string) StatisticsTexts {
 		Statistics: t(all + `
  {limit}`),
 		StatisticsOf: t(all + `
-   AND queue = :queue
+   AND queue IN (:queue, :samples)
  {limit}`),
 		OldestStatistics: t(`SELECT min(since) AS since
   FROM {stat}

@@ -18,7 +18,9 @@ import (
 // own name as the source, and the sampler one for each queue; step 0 means such a row. A row never changes. RollUp
 // adds the rows of all sources up to rows of minutes, those to rows of hours and these to rows of days, each once the
 // period is final. A record has the times up to which that is done, the cursors. A reader takes the rows of a step up
-// to its cursor, and those of the shorter steps for the time after it.
+// to its cursor, and those of the shorter steps for the time after it. Each sample also adds a row that is of no queue,
+// so that a minute in which it found no tasks differs from one without a sample. These rows are added up like all the
+// others.
 
 const (
 	second = int64(time.Second / time.Microsecond)
@@ -27,6 +29,8 @@ const (
 	namespaceStatistics = "statistics"
 	rolledUp            = "rolled up"
 	sampler, total      = "sampler", "total" // sources
+	// samples stands for a queue in the row of each sample. No queue's name has a control character.
+	samples = "\tsamples"
 
 	// ReportsUntil is how long after a minute its reports may come.
 	ReportsUntil = 10 * time.Minute
@@ -140,11 +144,16 @@ func (m sums) sorted() []series.Period {
 // floor returns the last multiple of a length up to t.
 func floor(t, length int64) int64 { return t - t%length }
 
-// Series returns the statistics of a queue, or of all queues if queue is empty, by queue and time: in periods of step,
-// a multiple of a minute, that begin at multiples of it, from the one that has from to the one before to. Periods in
-// which nothing was counted are missing. It returns ErrOption if it had to read more than maxSeriesRows rows.
-func (s *Store) Series(ctx context.Context, queue string, from, to time.Time, step time.Duration) (
-	[]series.Period, error) {
+// Series are periods by queue and time. Those in which nothing was counted are missing.
+type Series struct {
+	Periods []series.Period
+	Samples map[int64]int64 // how many were taken in the period that begins at a time, of all queues
+}
+
+// Series returns the statistics of a queue, or of all queues if queue is empty, in periods of step, a multiple of a
+// minute, that begin at multiples of it, from the one that has from to the one before to. It returns ErrOption if it
+// had to read more than maxSeriesRows rows.
+func (s *Store) Series(ctx context.Context, queue string, from, to time.Time, step time.Duration) (Series, error) {
 	at, end, length := floor(from.UnixMicro(), step.Microseconds()), to.UnixMicro(), step.Microseconds()
 	out := sums{}
 	err := s.readSlow(ctx, func(ctx context.Context, conn dialect.Conn) error {
@@ -174,16 +183,24 @@ func (s *Store) Series(ctx context.Context, queue string, from, to time.Time, st
 		}
 		return err
 	})
-	return out.sorted(), err
+	taken := map[int64]int64{}
+	for key, p := range out {
+		if key.queue == samples {
+			taken[key.since] = p.RunTime.Count()
+			delete(out, key)
+		}
+	}
+	return Series{out.sorted(), taken}, err
 }
 
-// statistics returns at most so many rows of a level that began in some time, of a queue or of all.
+// statistics returns at most so many rows of a level that began in some time: the samples, and those of a queue or of
+// all.
 func (s *Store) statistics(ctx context.Context, conn dialect.Conn, l level, queue string, from, until int64, most int) (
 	[]sqlrun.StatisticsRow, error) {
 	args, text := dialect.Args{"step": l.step, "from": from, "until": until, "limit": int64(most)},
 		s.sql.Texts.Statistics
 	if queue != "" {
-		args["queue"], text = queue, s.sql.Texts.StatisticsOf
+		args["queue"], args["samples"], text = queue, samples, s.sql.Texts.StatisticsOf
 	}
 	return sqlrun.QueryAs[sqlrun.StatisticsRow](ctx, s.sql, conn, text, args)
 }

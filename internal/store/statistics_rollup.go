@@ -14,8 +14,9 @@ import (
 	"github.com/dbq-go/dbq/state"
 )
 
-// Sample adds the numbers of tasks of each queue, and of those enqueued in the minute that began at since. It leaves
-// out the queues that without reports, and queues in which there is nothing to count. Call it soon after that minute.
+// Sample adds the numbers of tasks of each queue, and of those enqueued in the minute that began at since, and that
+// this minute was sampled. It leaves out the queues that without reports, and queues in which there is nothing to
+// count. Call it soon after that minute.
 func (s *Store) Sample(ctx context.Context, since int64, without func(queue string) bool) error {
 	ctx = sqlrun.Slow(ctx)
 	counted, err := s.countSome(ctx)
@@ -26,7 +27,8 @@ func (s *Store) Sample(ctx context.Context, since int64, without func(queue stri
 	if err != nil {
 		return err
 	}
-	var rows []series.Period
+	// The sample's own row has a histogram, so that the sums of the numbers over all queues are those of tasks.
+	rows := []series.Period{{Queue: samples, Since: since, Counts: series.Counts{RunTime: series.Histogram{1}}}}
 	add := func(queue string, d series.Depth) {
 		p := series.Period{Queue: queue, Since: since, Depth: d}
 		p.Enqueued = enqueued[queue]
@@ -42,9 +44,6 @@ func (s *Store) Sample(ctx context.Context, since int64, without func(queue stri
 	}
 	for queue := range enqueued { // their tasks have all completed
 		add(queue, series.Depth{})
-	}
-	if len(rows) == 0 {
-		return nil
 	}
 	return s.AddReports(ctx, sampler, rows)
 }

@@ -19,7 +19,7 @@ func One() dialect.Args {
 		"name": "n", "version": 99, "title": "t", "compatible": 98,
 		"kind": "k", "value": "v", "ttl": (*int64)(nil), "age": int64(1), "channel": "c", "payload": "p",
 		"workflow": uuid.UUID{1}, "child": uuid.UUID{2}, "step": int64(60), "from": int64(0), "until": int64(1),
-		"bytes": int64(1000), "used": int64(0), "share": int64(100),
+		"samples": "\tsamples", "bytes": int64(1000), "used": int64(0), "share": int64(100),
 		"full_at": int64(1),
 	}
 }

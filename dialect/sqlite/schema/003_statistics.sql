@@ -1,8 +1,8 @@
 -- Statistics over time, one row for each queue, period and source. step is the length of the period in seconds, or 0
--- for the minute of one source: a worker, or the sampler of all queues. Rows with a longer step are the totals of all
--- sources. since is when the period began, in microseconds since 1970 in UTC. The columns from enqueued to released are
--- sums; those from created to oldest_due are the highest number of tasks that was sampled. latency and run_time are
--- histograms.
+-- for the minute of one source: a worker, or the sampler of all queues, which also adds a row for each sample. Rows
+-- with a longer step are the totals of all sources. since is when the period began, in microseconds since 1970 in UTC.
+-- The columns from enqueued to released are sums; those from created to oldest_due are the highest number of tasks that
+-- was sampled. latency and run_time are histograms.
 CREATE TABLE {stat} (
   queue TEXT NOT NULL,
   step INTEGER NOT NULL,
