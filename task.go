@@ -123,6 +123,8 @@ type Lease struct {
 	// Renewed is set by Queue.Extend on engines that store each renewal as a separate row. The call that settles the
 	// lease then removes that row.
 	Renewed bool `json:"renewed,omitempty"`
+	// Token is the lease as the HTTP API knows it, for the queues of package client. Those of a database ignore it.
+	Token string `json:"token,omitempty"`
 	// Progress is what the holder has done so far, up to MaxProgress bytes of any form. Set it, and Queue.Extend stores
 	// it, as do the outcomes after which the task is not completed. Operators see it in Task.Progress, and so does the
 	// next attempt. Empty keeps what is stored.

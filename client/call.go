@@ -87,7 +87,8 @@ func (c *Client) repeat(ctx context.Context, op string, do func(ctx context.Cont
 			}
 			return err
 		}
-		c.log.each(lineRepeat, "op", op, "error", cut(err.Error()), "pause", rounded(wait))
+		c.cfg.Logger.WarnContext(ctx, "client: a call is repeated",
+			"op", op, "error", cut(err.Error()), "pause", wait.Round(time.Millisecond).String())
 		select {
 		case <-ctx.Done():
 		case <-time.After(wait):

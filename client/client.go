@@ -1,10 +1,10 @@
 // Package client enqueues tasks and works on them through the HTTP API of `dbq serve`, for programs without access to
-// the database. A Worker calls the same handlers as one of package worker:
+// the database. Its queues are for the workers of package worker:
 //
 //	c, err := client.New(client.Config{URL: "https://dbq.example", TokenFile: "/run/secrets/dbq"})
 //	mux := worker.NewMux()
 //	worker.Handle(mux, SendMail, func(ctx context.Context, t dbq.Task, m Mail) error { ... })
-//	w := client.Worker{Queue: c.Queue("mail"), Handler: mux}
+//	w := worker.Worker{Queue: c.Queue("mail"), Handler: mux}
 //	err = w.Run(ctx) // until ctx ends; then it drains
 //
 // Calls return the errors of package dbq, such as dbq.ErrDuplicate. docs/clients.md lists what only a program with
@@ -23,13 +23,15 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/errs"
+	"github.com/dbq-go/dbq/worker"
 )
 
-// ErrConfig is returned for a Config or a Worker with an invalid field. It matches dbq.ErrInvalid too.
+// ErrConfig is returned for a Config with an invalid field. It matches dbq.ErrInvalid too.
 var ErrConfig error = &errs.InvalidError{Text: "client: invalid configuration"}
 
 // Config configures a Client. For every field, zero means the documented default.
@@ -46,15 +48,15 @@ type Config struct {
 	// TokenFile, not both.
 	TokenFile string
 	// HTTPClient sends the requests, for example through a Transport with certificate authorities of your own. The client
-	// uses a copy that follows no redirects. It must not limit requests to less than the Wait of a Worker. The default has
+	// uses a copy that follows no redirects. It must not limit requests to less than a Worker's PollMax. The default has
 	// a Transport of its own.
 	HTTPClient *http.Client
 	// RetryFor is how long a call is repeated, with pauses that grow from 0.1 to 10 seconds, while the server does not
 	// answer or cannot serve it. A call also ends with its context. The default is 30 seconds; a negative value repeats
-	// nothing. A Worker repeats its own requests for as long as it runs.
+	// nothing. A worker repeats its own requests for as long as it runs.
 	RetryFor time.Duration
 	// MaxResponse is the largest response that is read, in bytes. It must exceed the largest task as JSON. If the tasks of
-	// a checkout exceed it, each has lost an attempt, and the Worker then leases its tasks one by one. The default is 64
+	// a checkout exceed it, each has lost an attempt, and a worker then leases its tasks one by one. The default is 64
 	// MiB.
 	MaxResponse int64
 	// Logger gets a line for each call that is repeated. No line contains a token or a payload. The default is
@@ -78,7 +80,6 @@ type Client struct {
 	base string // the URL of the database, without a slash at its end
 	host string // for errors
 	http *http.Client
-	log  *lines
 }
 
 var databaseName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
@@ -119,7 +120,6 @@ func New(cfg Config) (*Client, error) {
 	sender.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &Client{
 		cfg: cfg, base: strings.TrimRight(u.String(), "/") + "/v1/db/" + cfg.Database, host: u.Host, http: &sender,
-		log: newLines(cfg.Logger),
 	}, nil
 }
 
@@ -136,7 +136,7 @@ func newTransport() http.RoundTripper {
 
 // Queue returns a queue by its name. It sends nothing; calls of a queue with an invalid name return
 // dbq.ErrQueueName.
-func (c *Client) Queue(name string) *Queue { return &Queue{c, name} }
+func (c *Client) Queue(name string) *Queue { return &Queue{client: c, name: name} }
 
 // token returns the token for a request.
 func (c *Client) token() (string, error) {
@@ -169,19 +169,20 @@ func checkToken(token string) (string, error) {
 	return token, nil
 }
 
-// FromContext returns the client of the Worker that called the handler, to enqueue tasks with. It returns nil if ctx is
-// not the context of such a handler, or derived from it.
+// FromContext returns the client of the worker that called the handler, to enqueue tasks with. It returns nil if ctx is
+// not the context of a handler, or derived from it, or if the worker has access to the database; see worker.Client.
 func FromContext(ctx context.Context) *Client {
-	if h := heldOf(ctx); h != nil {
-		return h.run.Queue.client
+	if q, ok := worker.QueueOf(ctx).(*Queue); ok {
+		return q.client
 	}
 	return nil
 }
 
-// Queue is a queue of a Client.
+// Queue is a queue of a Client: the Queue of a worker.Worker. It is safe for concurrent use.
 type Queue struct {
 	client *Client
 	name   string
+	single atomic.Bool // tasks are leased one by one, because a response was too large
 }
 
 // Name returns the queue's name.

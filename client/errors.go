@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/internal/problem"
 	"github.com/google/uuid"
 )
@@ -190,7 +191,24 @@ func wrap(op, queue string, task uuid.UUID, err error) error {
 	if err == nil || errors.As(err, &done) {
 		return err
 	}
-	return &dbq.Error{Op: op, Queue: queue, Task: task, Err: err}
+	return &dbq.Error{Op: op, Queue: queue, Task: task, Class: classOf(err), Err: err}
+}
+
+// classOf returns the class of the database's error for which the server reported err, as far as package worker needs
+// it. A failure of the server itself has none, since one task of a request may be the reason.
+func classOf(err error) dialect.Class {
+	var p *Problem
+	switch {
+	case errors.As(err, &p) && p.Status == http.StatusInternalServerError:
+		return dialect.Unknown
+	case errors.Is(err, dbq.ErrDenied):
+		return dialect.Denied
+	case mayHaveHappened(err):
+		return dialect.Ambiguous
+	case isTransient(err):
+		return dialect.Unavailable
+	}
+	return dialect.Unknown
 }
 
 // readRetryAfter reads the header Retry-After: seconds, or a date. It returns 0 for anything else.

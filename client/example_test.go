@@ -48,7 +48,7 @@ func ExampleWorker() {
 		fmt.Println("sending mail to", m.To)
 		return nil
 	})
-	w := client.Worker{Queue: c.Queue("mail"), Handler: mux, UntilEmpty: true}
+	w := worker.Worker{Queue: c.Queue("mail"), Handler: mux, UntilEmpty: true}
 	if err := w.Run(ctx); err != nil {
 		panic(err)
 	}

@@ -80,7 +80,7 @@ func TestHostileServers(t *testing.T) {
 			if err == nil || !errors.Is(err, c.want) && c.want != nil || strings.Contains(err.Error(), secret) {
 				t.Errorf("got %v", err)
 			}
-			w := client.Worker{Queue: cl.Queue("mail"), Wait: 100 * time.Millisecond, DrainTimeout: 100 * time.Millisecond,
+			w := worker.Worker{Queue: cl.Queue("mail"), PollMax: 100 * time.Millisecond, DrainTimeout: 100 * time.Millisecond,
 				Handler: worker.Func(func(context.Context, dbq.Task) error { return nil })}
 			ended := make(chan error, 1)
 			go func() { ended <- w.Run(ctx) }()

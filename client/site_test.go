@@ -124,8 +124,8 @@ func (s *site) task(e dbq.Enqueued) dbq.Task {
 }
 
 // worker returns a worker with short times.
-func (s *site) worker(h worker.Handler) *client.Worker {
-	return &client.Worker{Queue: s.queue(), Handler: h, Lease: time.Second, Wait: 200 * time.Millisecond}
+func (s *site) worker(h worker.Handler) *worker.Worker {
+	return &worker.Worker{Queue: s.queue(), Handler: h, Lease: time.Second, PollMax: 200 * time.Millisecond}
 }
 
 // work runs a worker until the queue is empty.
@@ -137,7 +137,7 @@ func (s *site) work(h worker.Handler) {
 }
 
 // start runs a worker until stop is called, which returns Run's error.
-func (s *site) start(w *client.Worker) (stop func() error) {
+func (s *site) start(w *worker.Worker) (stop func() error) {
 	ctx, cancel := context.WithCancel(s.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()

@@ -122,6 +122,16 @@ type wireSettled struct {
 	Problem *wireProblem `json:"problem"`
 }
 
+// extension returns a lease and its progress as they are sent. Each request carries the last progress, so one that the
+// server serves late puts back nothing for long.
+func extension(l *dbq.Lease) wireExtension {
+	e := wireExtension{Lease: l.Token}
+	if len(l.Progress) > 0 {
+		e.Progress, e.ProgressBase64 = split(l.Progress)
+	}
+	return e
+}
+
 // split returns bytes as text if they are UTF-8, and otherwise for base64. Nil is neither.
 func split(b []byte) (text *string, b64 []byte) {
 	if b == nil || !utf8.Valid(b) {

@@ -3,152 +3,163 @@ package client
 import (
 	"context"
 	"errors"
-	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/dbq-go/dbq"
-	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/internal/handling"
+	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/dbq-go/dbq/state"
-	"github.com/dbq-go/dbq/worker"
+	"github.com/google/uuid"
 )
 
-// work calls the handler for a task, and passes its outcome on. If the handler ignores the end of its context, work
-// continues without it.
-func (r *run) work(ctx context.Context, h *held) {
-	begin := time.Now()
-	if timeout := r.limits(&h.task).Timeout; timeout > 0 {
-		limited, stop := context.WithTimeoutCause(ctx, timeout, worker.ErrTimeout)
-		defer stop()
-		ctx = limited
-	}
-	done := make(chan dbq.Outcome, 1)
-	go func() {
-		o := dbq.Failed(handling.ErrGoexit)
-		defer func() { done <- o }()
-		o = handling.Call(ctx, r.handler, h.task)
-	}()
-	select {
-	case o := <-done:
-		r.ended(ctx, h, o)
-		return
-	case <-ctx.Done():
-	}
-	select {
-	case o := <-done:
-		r.ended(ctx, h, o)
-	case <-time.After(r.Grace):
-		r.abandon(h, context.Cause(ctx), begin)
-		<-done
-		r.addStuck(-1)
-		r.log.each(lineReturned, about(h, "after", rounded(time.Since(begin)))...)
+// Checkout leases up to n due tasks, as dbq.Queue.Checkout does. Each attempt counts from then on. The tasks of a
+// response that is lost are handed out again when their leases expire; the error is then dbq.ErrMayHaveHappened.
+//
+// Checkout, ExtendMany and SettleMany send one request each: package worker repeats them.
+func (q *Queue) Checkout(ctx context.Context, n int, lease time.Duration) ([]dbq.Task, error) {
+	return q.checkout(ctx, "", n, lease, 0)
+}
+
+// Remote is for package worker.
+func (q *Queue) Remote() handling.Remote {
+	return handling.Remote{
+		Checkout: q.checkoutFor,
+		IsFinal:  func(err error) bool { return !isTransient(err) },
+		Attrs:    []any{"server", q.client.host, "database", q.client.cfg.Database},
+		Logger:   q.client.cfg.Logger,
 	}
 }
 
-func (r *run) addStuck(n int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.stuck += n
+// checkoutFor is Checkout for a worker. The end of ctx does not interrupt it at once, because the server might just
+// have leased a task. If the server requests a pause, checkoutFor makes it.
+func (q *Queue) checkoutFor(ctx context.Context, worker string, n int, lease, wait time.Duration) ([]dbq.Task, error) {
+	call, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(wait+time.Second, cancel) })()
+	if q.single.Load() {
+		n = 1
+	}
+	ts, err := q.checkout(call, worker, n, lease, wait)
+	if errors.Is(err, errTooLarge) {
+		q.single.Store(true)
+	}
+	var p *Problem
+	if errors.As(err, &p) && p.RetryAfter > 0 {
+		select {
+		case <-time.After(p.RetryAfter):
+		case <-ctx.Done():
+		}
+	}
+	return ts, err
 }
 
-// abandon continues without a handler that ignores the end of its context. After Timeout, its attempt has failed.
-// Otherwise the lease is lost, or left to expire because the handler may still be working.
-func (r *run) abandon(h *held, cause error, begin time.Time) {
-	r.addStuck(1)
-	r.log.each(lineStuck, about(h, "cause", cut(cause.Error()), "after", rounded(time.Since(begin)))...)
-	if errors.Is(cause, worker.ErrTimeout) {
-		r.finish(h, r.within(h, dbq.Failed(worker.ErrTimeout)))
-		return
+func (q *Queue) checkout(ctx context.Context, worker string, n int, lease, wait time.Duration) ([]dbq.Task, error) {
+	in := wireCheckout{Max: n, LeaseSeconds: lease.Seconds(), WaitSeconds: wait.Seconds(), Worker: worker}
+	var out struct {
+		Tasks []wireLeasedTask `json:"tasks"`
 	}
-	r.holds(r.Lease)
-	r.remove(h)
+	if err := q.post(ctx, "checkout", wait+callTimeout, in, &out); err != nil {
+		return nil, err
+	}
+	if len(out.Tasks) > n {
+		return nil, q.wrap("checkout", &lostError{http.MethodPost, "the response has more tasks than requested", nil})
+	}
+	until := time.Now().Add(lease)
+	ts := make([]dbq.Task, len(out.Tasks))
+	for i := range out.Tasks {
+		t := out.Tasks[i].task()
+		t.Waited = seconds(out.Tasks[i].WaitedSeconds)
+		t.Lease = dbq.Lease{Task: t.ID, Queue: t.Queue, Fence: t.Fence, Attempt: t.Attempt, Until: until,
+			Token: out.Tasks[i].Lease}
+		ts[i] = t
+	}
+	return ts, nil
 }
 
-// ended ends the attempt of a handler that has returned.
-func (r *run) ended(ctx context.Context, h *held, o dbq.Outcome) {
-	cause := context.Cause(ctx)
-	r.mu.Lock()
-	lost := h.lost || h.expired && (o.Event() != state.Complete || o.Deletes()) // the fence decides about a success
-	r.mu.Unlock()
-	failed := o.UsesBackoff() // a plain error, without a retry time or parking
-	switch {
-	case lost:
-		r.log.each(lineLost, about(h)...)
-		r.holds(r.Lease)
-		r.remove(h)
-		return
-	case failed && errors.Is(cause, worker.ErrShutdown):
-		o = dbq.Released(0)
-	case failed && errors.Is(cause, worker.ErrTimeout):
-		o = r.within(h, timedOut(o))
-	default:
-		o = r.within(h, o)
-	}
-	if n := len(o.Result()); o.Event() == state.Complete && n > dbq.MaxResult && !o.Deletes() {
-		r.log.each(lineResult, about(h, "bytes", n, "most", dbq.MaxResult)...)
-	}
-	r.finish(h, o)
+// seconds converts a number of seconds of a response.
+func seconds(s float64) time.Duration {
+	return time.Duration(max(min(s, 1e9), 0) * float64(time.Second))
 }
 
-// timedOut returns a failure with worker.ErrTimeout in front of its error.
-func timedOut(o dbq.Outcome) dbq.Outcome {
-	switch err := o.Cause(); {
-	case err == nil:
-		return dbq.Failed(worker.ErrTimeout)
-	case !errors.Is(err, worker.ErrTimeout):
-		return dbq.Failed(fmt.Errorf("%w: %w", worker.ErrTimeout, err))
+// ExtendMany extends up to dbq.MaxBulk leases of Checkout, and stores their Progress, as dbq.Queue.ExtendMany does. A
+// lease that is neither extended nor lost is in neither list.
+func (q *Queue) ExtendMany(ctx context.Context, ls []dbq.Lease, d time.Duration) (
+	renewed, lost []dbq.Lease, err error) {
+	in := struct {
+		LeaseSeconds float64         `json:"lease_seconds"`
+		Leases       []wireExtension `json:"leases"`
+	}{d.Seconds(), make([]wireExtension, len(ls))}
+	for i := range ls {
+		in.Leases[i] = extension(&ls[i])
 	}
-	return o
+	var out struct {
+		Leases []wireExtended `json:"leases"`
+	}
+	until := time.Now().Add(d)
+	if err := q.postMany(ctx, "extend", len(ls), in, &out); err != nil || len(ls) == 0 {
+		return nil, nil, err
+	}
+	if len(out.Leases) != len(ls) {
+		return nil, nil, q.wrap("extend", errEntries)
+	}
+	for i, l := range ls {
+		switch failed := taskError(out.Leases[i].Problem); {
+		case errors.Is(failed, dbq.ErrLeaseLost):
+			lost = append(lost, l)
+		case failed == nil && out.Leases[i].Lease != "":
+			l.Until, l.Token = until, out.Leases[i].Lease
+			renewed = append(renewed, l)
+		}
+	}
+	return renewed, lost, nil
 }
 
-// limits returns the limits of a task's attempt: the handler's for this task, and otherwise the worker's.
-func (r *run) limits(t *dbq.Task) worker.Limits {
-	l := worker.Limits{Timeout: r.Timeout, MaxAttempts: r.MaxAttempts, Backoff: r.Backoff}
-	limiter, ok := r.Handler.(worker.Limiter)
-	if !ok {
-		return l
+// SettleMany ends the attempts of up to dbq.MaxBulk leases of Checkout, as dbq.Queue.SettleMany does. The Err of one
+// that could not be settled is dbq.ErrLeaseLost, dbq.ErrLocked or another *Problem. If the whole request is refused,
+// nothing is settled.
+func (q *Queue) SettleMany(ctx context.Context, ss []dbq.Settlement) ([]dbq.Settled, error) {
+	in := struct {
+		Settlements []wireSettlement `json:"settlements"`
+	}{make([]wireSettlement, len(ss))}
+	for i := range ss {
+		in.Settlements[i] = settlement(ss[i].Outcome)
+		in.Settlements[i].wireExtension = extension(&ss[i].Lease)
 	}
-	own := limiter.Limits(*t)
-	if own.Timeout > 0 {
-		l.Timeout = own.Timeout
+	var out struct {
+		Settled []wireSettled `json:"settled"`
 	}
-	if own.MaxAttempts > 0 {
-		l.MaxAttempts = own.MaxAttempts
+	if err := q.postMany(ctx, "settle", len(ss), in, &out); err != nil || len(ss) == 0 {
+		return nil, err
 	}
-	if own.Backoff != nil {
-		l.Backoff = own.Backoff
+	if len(out.Settled) != len(ss) {
+		return nil, q.wrap("settle", errEntries)
 	}
-	return l
+	settled := make([]dbq.Settled, len(ss))
+	for i, s := range out.Settled {
+		settled[i].State, _ = state.Parse(s.State)
+		settled[i].Err = taskError(s.Problem)
+	}
+	return settled, nil
 }
 
-// within returns an outcome within the limits of times and attempts, with the pause before a retry.
-func (r *run) within(h *held, o dbq.Outcome) dbq.Outcome {
-	if p := handling.AsPanic(o.Cause()); p != nil && o.UsesBackoff() {
-		r.log.each(linePanic, about(h, "panic", cut(p.Short()), "stack", string(p.Stack))...)
+var errEntries = &lostError{http.MethodPost, "the response does not have an entry for each lease", nil}
+
+// postMany is post about n leases.
+func (q *Queue) postMany(ctx context.Context, what string, n int, in, out any) error {
+	if err := limits.Bulk(n); err != nil || n == 0 {
+		return q.wrap(what, err)
 	}
-	o = access.Bounded(o)
-	limits := r.limits(&h.task)
-	if o.Retries() && limits.MaxAttempts > 0 && h.task.Attempt >= limits.MaxAttempts {
-		return dbq.Poisoned(o.Cause()).WithResult(o.Result())
-	}
-	if o.UsesBackoff() {
-		o = o.WithBackoff(min(max(limits.Backoff(h.task.Attempt), 0), dbq.MaxDelay))
-	}
-	return o
+	return q.post(ctx, what, callTimeout, in, out)
 }
 
-// about returns the attributes of a line about one task.
-func about(h *held, more ...any) []any {
-	return append([]any{"task", h.task.ID.String(), "kind", h.task.Kind, "attempt", h.task.Attempt}, more...)
-}
-
-// causeText returns the text of a handler's error for a line, without the stack of a panic.
-func causeText(err error) string {
+// post sends a request about the queue.
+func (q *Queue) post(ctx context.Context, what string, timeout time.Duration, in, out any) error {
+	path, err := q.path(what)
 	if err == nil {
-		return ""
+		err = once(ctx, timeout, func(ctx context.Context) error { return q.client.call(ctx, path, in, out) })
 	}
-	if p := handling.AsPanic(err); p != nil {
-		return cut(p.Short())
-	}
-	return cut(err.Error())
+	return q.wrap(what, err)
 }
+
+func (q *Queue) wrap(op string, err error) error { return wrap(op, q.name, uuid.Nil, err) }

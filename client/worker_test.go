@@ -99,7 +99,7 @@ func TestEveryOutcomeIsStored(t *testing.T) {
 			must(t, err)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			w := client.Worker{Queue: s.client.Queue(q), Wait: time.Second, Concurrency: 1,
+			w := worker.Worker{Queue: s.client.Queue(q), PollMax: time.Second, Concurrency: 1,
 				Handler: worker.HandlerFunc(func(context.Context, dbq.Task) dbq.Outcome {
 					cancel()
 					return c.outcome
@@ -253,12 +253,11 @@ func TestInvalidWorkersAreRefused(t *testing.T) {
 	tx, inMux, field := worker.TxHandler{}, worker.NewMux(), worker.NewMux()
 	worker.HandleTx(inMux, sendMail, nil)
 	field.Handle("other", tx)
-	for name, w := range map[string]client.Worker{
+	for name, w := range map[string]worker.Worker{
 		"no queue": {Handler: h}, "no handler": {Queue: s.queue()}, "transaction": {Queue: s.queue(), Handler: tx},
 		"HandleTx": {Queue: s.queue(), Handler: inMux}, "mux": {Queue: s.queue(), Handler: field},
 		"lease":       {Queue: s.queue(), Handler: h, Lease: time.Millisecond},
 		"concurrency": {Queue: s.queue(), Handler: h, Concurrency: -1},
-		"wait":        {Queue: s.queue(), Handler: h, Wait: time.Hour},
 		"name":        {Queue: s.client.Queue("a//b"), Handler: h},
 	} {
 		if err := w.Run(t.Context()); !errors.Is(err, dbq.ErrInvalid) {
@@ -287,5 +286,59 @@ func TestWrongTokenEndsTheWorker(t *testing.T) {
 	}
 	if strings.Contains(s.log.String(), wrong) {
 		t.Errorf("the log has the token:\n%s", s.log)
+	}
+}
+
+// A worker with a BatchHandler gets the tasks of a checkout in one call.
+func TestBatchHandlersRun(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	es := s.enqueue("a", "b", "c")
+	var sizes []int
+	w := s.worker(nil)
+	w.UntilEmpty, w.Concurrency = true, 1
+	w.BatchHandler = worker.BatchFunc(func(ctx context.Context, ts []dbq.Task) []dbq.Outcome {
+		sizes = append(sizes, len(ts))
+		return slices.Repeat([]dbq.Outcome{dbq.Completed(nil)}, len(ts))
+	})
+	must(t, w.Run(t.Context()))
+	for _, e := range es {
+		if got := s.task(e); got.State != dbq.StateCompleted {
+			t.Errorf("got %+v", got)
+		}
+	}
+	if !slices.Equal(sizes, []int{3}) {
+		t.Errorf("calls with %v tasks, want one with 3", sizes)
+	}
+}
+
+// The workers of a Group share its Concurrency. One whose queue is empty leaves it to the other.
+func TestGroupsRun(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	es := s.enqueue(make([]string, 20)...)
+	var running, most atomic.Int64
+	h := worker.Func(func(context.Context, dbq.Task) error {
+		if n := running.Add(1); n > most.Load() {
+			most.Store(n)
+		}
+		time.Sleep(5 * time.Millisecond)
+		running.Add(-1)
+		return nil
+	})
+	empty := *s.worker(h)
+	empty.Queue = s.client.Queue("empty")
+	g := worker.Group{Concurrency: 2, Workers: []worker.Worker{empty, *s.worker(h)}}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- g.Run(ctx) }()
+	for _, e := range es {
+		eventually(t, "the task is completed", func() bool { return s.task(e).State == dbq.StateCompleted })
+	}
+	cancel()
+	must(t, <-ended)
+	if most.Load() > 2 {
+		t.Errorf("%d handlers ran at once, want at most 2", most.Load())
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
-	"github.com/dbq-go/dbq/internal/access"
 )
 
 // admission decides which of an executor's tasks can start now, and releases the others.
@@ -99,7 +98,7 @@ func (a *admission) mark(tasks []*leased) (begin []*leased) {
 		return begin
 	}
 	ctx, cancel := context.WithTimeout(a.shutdown.final, wait)
-	marked, _, err := access.MarkStarted(ctx, a.cfg.Queue, ls)
+	marked, err := a.source.start(ctx, ls)
 	cancel()
 	if !errors.Is(err, context.DeadlineExceeded) { // mostly a locked row; other calls notice an outage
 		a.health.report(opStart, err)

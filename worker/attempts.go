@@ -52,7 +52,7 @@ func (a *attempts) end(l *leased, o dbq.Outcome, cause error, took time.Duration
 		pause := store.Jittered(uncalledPause)
 		a.log.each(lineUncalled, aboutTask(&l.task, "next", "in "+seconds(pause), "error", errorText(o.Cause()))...)
 		a.putBack(l, pause, o.Cause(), took)
-	case failed && cause == nil && a.cfg.Queue.Client().IsConflict(o.Cause()):
+	case failed && cause == nil && a.source.isConflict(o.Cause()):
 		if pause, ok := a.conflicts.add(l.task.ID); ok {
 			a.log.each(lineConflict, aboutTask(&l.task, "next", "in "+seconds(pause), "error", errorText(o.Cause()))...)
 			a.putBack(l, pause, o.Cause(), took)

@@ -38,12 +38,13 @@ func TestErrorWhoseMethodsPanicFailsItsAttempt(t *testing.T) {
 					return []dbq.Outcome{broken()}
 				})},
 			} {
-				w.Queue = open(t)
-				id := enqueue(t, w.Queue, 1, dbq.NewTask{})[0]
+				q := open(t)
+				w.Queue = q
+				id := enqueue(t, q, 1, dbq.NewTask{})[0]
 				if _, _, err := w.Step(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				if task := get(t, w.Queue, id); task.State != dbq.StateError || !strings.HasPrefix(string(task.Result), "panic: ") {
+				if task := get(t, q, id); task.State != dbq.StateError || !strings.HasPrefix(string(task.Result), "panic: ") {
 					t.Errorf("%s: the task is %v with %q, want ERROR with the panic", how, task.State, task.Result)
 				}
 			}

@@ -134,7 +134,7 @@ func (b *buffer) stale(n int, now time.Time) (tasks []*leased) {
 // wanted returns how many tasks are missing, at most a batch; 0 means too few for a checkout. No task is missing
 // while the waiting payloads are as large as a checkout can return.
 func (b *buffer) wanted() int {
-	if b.waitingBytes.Load() >= int64(b.cfg.Queue.Client().Info().MaxCheckoutBytes) {
+	if b.db != nil && b.waitingBytes.Load() >= int64(b.db.Client().Info().MaxCheckoutBytes) {
 		return 0
 	}
 	batch := b.settings().batch

@@ -46,7 +46,7 @@ func (c *cleaner) declare(ctx context.Context) error {
 	defer cancel()
 	own := control.Retained{Queue: c.cfg.Queue.Name(), Retention: store.Retention(c.cfg.Retention),
 		History: store.History(c.cfg.History)}
-	err := access.Of(c.cfg.Queue.Client()).Control.DeclareRetention(ctx, own, true)
+	err := access.Of(c.db.Client()).Control.DeclareRetention(ctx, own, true)
 	c.declared = err == nil
 	return err
 }

@@ -3,6 +3,8 @@ package worker
 import (
 	"cmp"
 	"fmt"
+	"log/slog"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -30,7 +32,8 @@ const (
 
 // withDefaults checks the fields and sets those that are zero to their defaults.
 func (w Worker) withDefaults() (Worker, error) {
-	if w.Queue == nil || (w.Handler == nil) == (w.BatchHandler == nil) {
+	db, inDatabase := w.Queue.(*dbq.Queue)
+	if w.Queue == nil || inDatabase && db == nil || (w.Handler == nil) == (w.BatchHandler == nil) {
 		return w, fmt.Errorf("%w: Queue and one of Handler and BatchHandler are required", ErrConfig)
 	}
 	if w.BatchHandler != nil && len(w.Middleware) > 0 {
@@ -66,15 +69,45 @@ func (w Worker) withDefaults() (Worker, error) {
 	if w.Paused && w.Unlisted {
 		return w, fmt.Errorf("%w: an Unlisted worker that starts Paused cannot be resumed; use a Switch", ErrConfig)
 	}
+	if !inDatabase {
+		if err := needsDatabase(&w); err != nil {
+			return w, err
+		}
+	}
 	if w.Backoff == nil {
 		w.Backoff = dbq.Exponential(time.Second, time.Hour)
 	}
 	if w.Logger == nil {
-		w.Logger = access.Of(w.Queue.Client()).Logger
+		w.Logger = slog.Default()
+		if inDatabase {
+			w.Logger = access.Of(db.Client()).Logger
+		} else if q, ok := w.Queue.(remoteQueue); ok {
+			w.Logger = q.Remote().Logger
+		}
 	}
 	w.Logger = w.Logger.With("queue", w.Queue.Name())
 	w.History = cmp.Or(w.History, dbq.HistoryAll)
 	return w, nil
+}
+
+// needsDatabase refuses a worker without a database that needs one.
+func needsDatabase(w *Worker) error {
+	what := ""
+	switch h := w.Handler.(type) {
+	case TxHandler, *TxHandler:
+		what = "a TxHandler"
+	case *Mux:
+		if kinds := h.txKinds(); len(kinds) > 0 {
+			what = "the handlers of " + strings.Join(kinds, ", ")
+		}
+	}
+	if w.Paused {
+		what = "Paused"
+	}
+	if what == "" {
+		return nil
+	}
+	return fmt.Errorf("%w: %s: this needs a worker with access to the database", ErrConfig, what)
 }
 
 func notNegative[T int | time.Duration](name string, value T) error {

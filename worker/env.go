@@ -11,8 +11,10 @@ import (
 // env is shared by all parts of a run: the worker's fields, the current settings, the log, the health of the
 // database, the shutdown, and the counters of statistics. Parts do not reach each other through it.
 type env struct {
-	cfg     Worker // with its defaults
-	share   *share // of the Group's slots; nil for a worker without a Group
+	cfg     Worker     // with its defaults
+	db      *dbq.Queue // cfg.Queue if it is a database's, and otherwise nil
+	source  source     // of cfg.Queue
+	share   *share     // of the Group's slots; nil for a worker without a Group
 	wake    *wake.Waker
 	inForce atomic.Pointer[settings]
 	// settingsRead reports that those in force have the operators' settings.

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -20,7 +21,7 @@ type fetcher struct {
 	settler *settler
 	results *results
 	pause   *pause
-	advance *maintenance.Advancer
+	advance *maintenance.Advancer // nil without a database
 
 	lastCheckout atomic.Int64 // its duration; 0 once pace has read it
 
@@ -74,12 +75,12 @@ func (f *fetcher) run(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case errors.Is(err, dbq.ErrClosed) || errors.Is(err, dbq.ErrInvalid):
+		case err != nil && f.source.isFinal(err):
 			return err
 		case err != nil: // reported
 		case more:
 			f.rest = f.cfg.PollMin
-			if want == f.settings().batch && f.share == nil {
+			if want == f.settings().batch && f.share == nil && f.db != nil {
 				select {
 				case second <- struct{}{}:
 				default: // it is already running
@@ -88,7 +89,7 @@ func (f *fetcher) run(ctx context.Context) error {
 			continue
 		case found > 0:
 			f.rest = f.cfg.PollMin
-		case f.cfg.UntilEmpty && f.buffer.coming.Load() == 0 && f.leases.settled() && f.nothingDue(ctx):
+		case f.cfg.UntilEmpty && f.buffer.coming.Load() == 0 && f.leases.settled() && f.source.isEmpty(ctx):
 			return nil
 		}
 		f.share.leave()
@@ -96,13 +97,6 @@ func (f *fetcher) run(ctx context.Context) error {
 			return nil
 		}
 	}
-}
-
-// nothingDue queries the database. A checkout that found nothing is not enough, because it skips rows that other
-// transactions have locked.
-func (f *fetcher) nothingDue(ctx context.Context) bool {
-	wait, some, err := f.wake.Next(ctx, f.cfg.Queue.Name())
-	return err == nil && (!some || wait > 0)
 }
 
 // runSecond checks out another batch each time that run got a full batch and the buffer has room for one more. A
@@ -144,7 +138,10 @@ func (f *fetcher) checkOut(ctx context.Context, want int) (found int, cut bool, 
 	if lease != f.settings().lease { // it was changed meanwhile, and the keeper has renewed leases without these
 		f.keeper.renewSoon()
 	}
-	left := f.buffer.put(ctx, tasks)
+	left := tasks
+	if ctx.Err() == nil { // a checkout over HTTP does not end with ctx
+		left = f.buffer.put(ctx, tasks)
+	}
 	for i := range left { // the run is ending: they were never started
 		f.settler.release(&left[i], 0)
 	}
@@ -165,7 +162,7 @@ func (f *fetcher) accept(out access.CheckoutResult) []leased {
 
 func (f *fetcher) noticeWorkflows(tasks []dbq.Task) {
 	for i := range tasks {
-		if f.advance.Notice(tasks[i].ID) {
+		if f.advance == nil || f.advance.Notice(tasks[i].ID) {
 			return
 		}
 	}
@@ -178,20 +175,19 @@ func (f *fetcher) lease(ctx context.Context, want int, lease time.Duration) (out
 	if f.leases.unmarking() {
 		return out, nil
 	}
-	q := access.ForWorker(f.cfg.Queue, f.cfg.ID)
 	first, some := time.Time{}, false
-	if q.Client().Info().Server.OneWriter {
+	if f.db != nil && f.db.Client().Info().Server.OneWriter {
 		first, some = f.leases.firstEnd()
 	}
 	if !some {
-		return access.Checkout(ctx, q, want, lease)
+		return f.source.checkout(ctx, want, lease)
 	}
 	inTime, cancel := context.WithDeadline(ctx, first)
 	defer cancel()
 	if inTime.Err() != nil {
 		return out, ctx.Err()
 	}
-	out, err = access.Checkout(inTime, q, want, lease)
+	out, err = f.source.checkout(inTime, want, lease)
 	cut := errors.Is(err, context.DeadlineExceeded) && inTime.Err() != nil && ctx.Err() == nil
 	if cut && !errors.Is(err, dbq.ErrMayHaveHappened) {
 		return access.CheckoutResult{}, nil
@@ -217,8 +213,11 @@ func (f *fetcher) waitDemand(ctx context.Context) (want int, ok bool) {
 }
 
 // leaseAhead adapts the number of tasks that wait for executors to the pace, and releases the excess. again is when
-// to call it again.
+// to call it again. Attempts over HTTP count from the checkout, so none is leased ahead.
 func (f *fetcher) leaseAhead() (again time.Duration) {
+	if f.db == nil {
+		return math.MaxInt64
+	}
 	if took := f.lastCheckout.Swap(0); took > 0 {
 		f.pace.checkedOut(time.Duration(took))
 	}

@@ -66,7 +66,7 @@ func TestTasksWithoutRoomAreReleasedAtTheEnd(t *testing.T) {
 	t.Parallel()
 	f := newRunOf(t, Worker{Queue: newQueue(t), Batch: 1, Concurrency: 1, Handler: HandlerFunc(nil)}).fetcher
 	room := cap(f.buffer.ready)
-	if _, err := f.cfg.Queue.EnqueueMany(t.Context(), make([]dbq.NewTask, room+3)); err != nil {
+	if _, err := f.db.EnqueueMany(t.Context(), make([]dbq.NewTask, room+3)); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -83,7 +83,7 @@ func (g *Group) newRuns(ctx context.Context) ([]*run, error) {
 		if _, err := w.withDefaults(); err != nil {
 			return nil, fmt.Errorf("of Workers[%d]: %w", i, err)
 		}
-		if w.Queue.Client() != g.Workers[0].Queue.Client() {
+		if clientOf(w.Queue) != clientOf(g.Workers[0].Queue) {
 			return nil, fmt.Errorf("%w: Workers[%d] and Workers[0] have different clients", ErrConfig, i)
 		}
 		workers[i] = w
@@ -100,4 +100,12 @@ func (g *Group) newRuns(ctx context.Context) ([]*run, error) {
 		s.shares = append(s.shares, h)
 	}
 	return runs, nil
+}
+
+// clientOf returns the client of a queue of a database, or nil.
+func clientOf(q Queue) *dbq.Client {
+	if db, ok := q.(*dbq.Queue); ok {
+		return db.Client()
+	}
+	return nil
 }

@@ -93,5 +93,6 @@ func (l *leased) ends() time.Time {
 func (l *leased) keepsTrying() bool {
 	l.in.mu.Lock()
 	defer l.in.mu.Unlock()
-	return l.uncalled || time.Until(l.ends()) > 0
+	// A server may have been away while nobody could take the task over.
+	return l.uncalled || l.in.db == nil && l.state != lost || time.Until(l.ends()) > 0
 }

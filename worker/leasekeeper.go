@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
-	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/internal/wake"
 )
 
@@ -120,7 +119,7 @@ func (k *leaseKeeper) vouch(ctx context.Context, ls []dbq.Lease, byKey map[lease
 	begun := time.Now()
 	inTime, cancel := context.WithTimeout(ctx, lease/6)
 	defer cancel()
-	held, err := access.StillHeld(inTime, k.cfg.Queue, ls)
+	held, err := k.source.held(inTime, ls)
 	if err != nil {
 		return
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
-	"github.com/dbq-go/dbq/internal/access"
 )
 
 // lostTimeout limits the query for the causes of lost leases. Handlers whose leases are lost wait for it.
@@ -22,26 +21,11 @@ var (
 
 func lostBy(cause error) error { return fmt.Errorf("%w (%w)", cause, dbq.ErrLeaseLost) }
 
-// whyLost queries how leases were lost, up to dbq.MaxBulk. The result omits the leases whose holders have ended the
-// attempts, as a handler does that calls CompleteTx, and those that are still valid.
+// whyLost is source.whyLost with a time-out.
 func (e *env) whyLost(ctx context.Context, ls []dbq.Lease) (causes map[leaseKey]error, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lostTimeout)
 	defer cancel()
-	lost, err := access.Lost(ctx, e.cfg.Queue, ls)
-	causes = make(map[leaseKey]error, len(lost))
-	for _, l := range lost {
-		cause := errTakenOver
-		switch {
-		case l.Removed:
-			cause = errRemoved
-		case l.Cancelled:
-			cause = fmt.Errorf("%w: %s (%w)", ErrCancelled, l.Revoked, dbq.ErrLeaseLost)
-		case l.Revoked != "":
-			cause = fmt.Errorf("%w: %s (%w)", ErrRevoked, l.Revoked, dbq.ErrLeaseLost)
-		}
-		causes[key(l.Lease)] = cause
-	}
-	return causes, err
+	return e.source.whyLost(ctx, ls)
 }
 
 // whyUnsettled returns the causes for those settlements of a batch whose leases were lost.

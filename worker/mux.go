@@ -131,7 +131,8 @@ func HandleResult[T, R any](m *Mux, k dbq.Kind[T], f func(ctx context.Context, t
 }
 
 // HandleTx is Handle for a function that does its work in the transaction that completes the task; see TxHandler. The
-// payload is decoded before the transaction begins. A worker of package client refuses a Mux with such a kind.
+// payload is decoded before the transaction begins. A Worker on a queue of package client refuses a Mux with such
+// a kind.
 func HandleTx[T any](m *Mux, k dbq.Kind[T], f func(ctx context.Context, tx *sql.Tx, t dbq.Task, v T) error) {
 	handle(m, k, func(ctx context.Context, t dbq.Task, v T) dbq.Outcome {
 		h := TxFunc(func(ctx context.Context, tx *sql.Tx, t dbq.Task) error { return f(ctx, tx, t, v) })
@@ -142,9 +143,9 @@ func HandleTx[T any](m *Mux, k dbq.Kind[T], f func(ctx context.Context, tx *sql.
 	m.kinds[k.Name] = registered
 }
 
-// TxKinds returns the kinds whose handlers need a Worker with access to the database: those of HandleTx, and those with
+// txKinds returns the kinds whose handlers need a Worker with access to the database: those of HandleTx, and those with
 // a TxHandler.
-func (m *Mux) TxKinds() []string {
+func (m *Mux) txKinds() []string {
 	var out []string
 	for kind, k := range m.kinds {
 		if _, ok := k.handler.(TxHandler); ok || k.tx {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/dbq-go/dbq"
-	"github.com/dbq-go/dbq/internal/handling"
 	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/google/uuid"
 )
@@ -23,31 +22,22 @@ import (
 // It returns dbq.ErrProgress for longer progress, and ErrConfig if ctx is not a handler's. In a BatchHandler, use the
 // context of ForTask.
 func SetProgress(ctx context.Context, progress []byte) error {
-	remote := handling.AttemptOf(ctx)
 	l, err := reporting(ctx)
-	if err == nil || remote != nil {
+	if err == nil {
 		err = limits.Progress(progress)
 	}
 	if err != nil || len(progress) == 0 {
 		return err
 	}
-	progress = bytes.Clone(progress)
-	if remote != nil {
-		remote.SetProgress(progress)
-		return nil
-	}
 	l.in.mu.Lock()
 	defer l.in.mu.Unlock()
-	l.progress, l.unsaved = progress, true
+	l.progress, l.unsaved = bytes.Clone(progress), true
 	return nil
 }
 
 // Progress returns what SetProgress has last reported for the task: in this attempt or, before that, in an earlier one.
 // It returns nil if there is nothing, or if ctx is not a handler's.
 func Progress(ctx context.Context) []byte {
-	if remote := handling.AttemptOf(ctx); remote != nil {
-		return bytes.Clone(remote.Progress())
-	}
 	l, err := reporting(ctx)
 	if err != nil {
 		return nil
@@ -68,8 +58,16 @@ func ForTask(ctx context.Context, t dbq.Task) context.Context {
 // Client returns the client of the worker that called the handler, to enqueue tasks or read results with. It returns
 // nil if ctx is not a handler's, or that of a worker without access to the database; see client.FromContext.
 func Client(ctx context.Context) *dbq.Client {
+	if e := envOf(ctx); e != nil && e.db != nil {
+		return e.db.Client()
+	}
+	return nil
+}
+
+// QueueOf returns the Queue of the worker that called the handler. It returns nil if ctx is not a handler's.
+func QueueOf(ctx context.Context) Queue {
 	if e := envOf(ctx); e != nil {
-		return e.cfg.Queue.Client()
+		return e.cfg.Queue
 	}
 	return nil
 }

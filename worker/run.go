@@ -3,15 +3,18 @@ package worker
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/dbq-go/dbq"
-	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/internal/control"
 	"github.com/dbq-go/dbq/internal/maintenance"
@@ -82,24 +85,43 @@ func (w *Worker) newRun(ctx context.Context, part *share) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	member := fmt.Sprintf("%s/%d", cfg.Queue.Client().Info().ID, runs.Add(1))
-	cfg.ID = cmp.Or(cfg.ID, member)
-	e := &env{cfg: cfg, share: part, wake: access.Of(cfg.Queue.Client()).Wake, log: newLogger(cfg.Logger)}
-	e.inForce.Store(resolve(&cfg, control.Settings{}))
+	e := &env{cfg: cfg, share: part, log: newLogger(cfg.Logger)}
+	e.db, _ = cfg.Queue.(*dbq.Queue)
+	member := ""
+	if e.db != nil {
+		member = fmt.Sprintf("%s/%d", e.db.Client().Info().ID, runs.Add(1))
+		e.wake = access.Of(e.db.Client()).Wake
+	}
+	e.cfg.ID = cmp.Or(cfg.ID, member, newID())
+	e.inForce.Store(resolve(&e.cfg, control.Settings{}))
 	e.health = newHealth(e.log)
-	r := &run{env: e, began: time.Now()}
-	r.base = context.WithValue(context.WithoutCancel(ctx), queueKey{}, cfg.Queue)
-	r.reserve(ctx)
+	r := &run{env: e, began: time.Now(), base: context.WithoutCancel(ctx), own: ctx, unreserve: func() {}}
+	if e.source = newRemote(e); e.db != nil {
+		e.source = newInDatabase(e)
+		r.reserve(ctx)
+	}
 	e.shutdown = newShutdown(r.base, context.WithoutCancel(r.own))
-	r.join(member)
+	r.join()
+	if e.db != nil {
+		r.joinDatabase(member)
+	}
 	return r, nil
+}
+
+// newID returns an id for a worker without a database.
+func newID() string {
+	host, err := os.Hostname()
+	if err != nil || !utf8.ValidString(host) {
+		host = "go"
+	}
+	return host[:min(len(host), 64)] + "#" + strings.ToLower(rand.Text()[:10])
 }
 
 // reserve reserves connections of a pool that was given to dbq.New for the worker's own statements, so they never
 // wait for connections held by handlers' transactions. All workers of the process together reserve half of the pool's
 // limit, at most 4.
 func (r *run) reserve(ctx context.Context) {
-	c := access.Of(r.cfg.Queue.Client())
+	c := access.Of(r.db.Client())
 	pool := c.Store.Pool()
 	if pool.Caller == nil && pool.Write.Stats().MaxOpenConnections == 1 && !c.Store.Server().OneWriter {
 		r.log.write(lineOneConn,
@@ -111,7 +133,7 @@ func (r *run) reserve(ctx context.Context) {
 }
 
 // join creates and connects the parts.
-func (r *run) join(member string) {
+func (r *run) join() {
 	e := r.env
 	r.poison, r.leases, r.buffer = newPoisonHook(e), newLeases(e), newBuffer(e)
 	r.results = &results{env: e, poison: r.poison}
@@ -129,11 +151,16 @@ func (r *run) join(member string) {
 	if r.cfg.Paused {
 		r.pause.operator.Pause()
 	}
-	self := maintenance.Member{Core: access.Of(r.cfg.Queue.Client()), Name: member}
-	r.advancer = maintenance.NewAdvancer(self.Core)
 	r.fetcher = &fetcher{env: e, buffer: r.buffer, leases: r.leases, keeper: r.keeper, settler: r.settler,
-		results: r.results, pause: r.pause, advance: r.advancer}
+		results: r.results, pause: r.pause}
+}
+
+// joinDatabase adds the parts that need the database.
+func (r *run) joinDatabase(member string) {
+	e, self := r.env, maintenance.Member{Core: access.Of(r.db.Client()), Name: member}
 	shared := self.Core.Control
+	r.advancer = maintenance.NewAdvancer(self.Core)
+	r.fetcher.advance = r.advancer
 	r.control = &controller{env: e, member: member, shared: shared, leases: r.leases, keeper: r.keeper,
 		executors: r.executors, results: r.results, pause: r.pause}
 	r.cleaner = &cleaner{env: e, member: self}
@@ -153,7 +180,9 @@ func (r *run) run() error {
 	r.executors.start()
 	err := r.fetcher.run(ctx)
 	r.shutdown.begin()
-	r.control.draining.Store(true)
+	if r.control != nil {
+		r.control.draining.Store(true)
+	}
 	r.log.write(lineStopping, "running", len(r.leases.invocations()), "held", r.leases.count(),
 		"drain_timeout", seconds(r.cfg.DrainTimeout))
 	r.executors.stop()
@@ -200,7 +229,9 @@ func (r *run) startSettling(ctx context.Context) (stop func()) {
 	go r.shutdown.watch(ctx, r.cfg.DrainTimeout, r.cfg.Grace, r.cancelHandlers, r.executors.drained)
 	var background, settling sync.WaitGroup
 	background.Go(func() { r.keeper.renew(keep) })
-	background.Go(func() { r.keeper.watchRevoked(keep) })
+	if r.db != nil {
+		background.Go(func() { r.keeper.watchRevoked(keep) })
+	}
 	background.Go(r.poison.run)
 	for range settlers {
 		settling.Go(r.settler.run)
@@ -227,6 +258,9 @@ func (r *run) cancelHandlers() {
 
 // startControl registers the worker, cleans and advances workflows until leave is called. stop stops the worker.
 func (r *run) startControl(stop context.CancelFunc) (leave func()) {
+	if r.db == nil {
+		return func() {}
+	}
 	ctx, cancel := context.WithCancel(r.shutdown.final)
 	slow, cancelSlow := context.WithCancel(r.base) // it uses the same connections as handlers and can wait
 	context.AfterFunc(ctx, cancelSlow)
@@ -252,12 +286,7 @@ func (r *run) startControl(stop context.CancelFunc) (leave func()) {
 
 // logStart logs the worker's server and settings.
 func (r *run) logStart() {
-	c := r.cfg.Queue.Client().Info()
-	attrs := []any{"worker", r.cfg.ID, "dialect", c.Dialect, "server", c.Server.Product + " " + c.Server.Version,
-		"strategy", string(c.Strategy), "version", dbq.Version(), "paused", r.pause.on()}
-	if t := c.Target; t != (dialect.Target{}) { // not known for a client made by New
-		attrs = append(attrs, "database", t.String())
-	}
+	attrs := append([]any{"worker", r.cfg.ID, "version", dbq.Version(), "paused", r.pause.on()}, r.source.attrs()...)
 	r.log.write(lineStarted, append(attrs, r.settings().attrs()...)...)
 }
 
@@ -275,7 +304,10 @@ func (r *run) logStop(err error) {
 // checkPool logs a warning if there are more handlers than connections for their transactions. It is not an error,
 // because not every handler begins a transaction.
 func (r *run) checkPool() {
-	client := r.cfg.Queue.Client()
+	if r.db == nil {
+		return
+	}
+	client := r.db.Client()
 	limit := client.DB().Stats().MaxOpenConnections
 	left := limit - r.reserved
 	if limit == 0 || r.cfg.Concurrency <= left || client.Info().Server.OneWriter {

@@ -38,8 +38,8 @@ func newSettler(e *env, ls *leases, r *results) *settler {
 // add queues a settlement. It waits if the database is slower than the handlers.
 func (s *settler) add(l *leased, how dbq.Outcome, err error) {
 	defer l.freeSlot() // by then the executor can take another task
-	// The handler may have completed the task itself.
-	st := settlement{l, how, err, how.Event() == state.Complete && !how.Deletes()}
+	// With access to the database, the handler may have completed the task itself.
+	st := settlement{l, how, err, s.db != nil && how.Event() == state.Complete && !how.Deletes()}
 	select {
 	case s.queue.in <- st:
 		return
@@ -91,15 +91,19 @@ func (s *settler) flush(batch []settlement) (gone []settlement, err error) {
 			return gone, err
 		}
 		err = failed
-		if refuses(err) {
-			refused, why := s.isolate(batch, err)
-			return append(gone, refused...), why
-		}
-		s.health.report(opSettle, err)
 		if errors.Is(err, dbq.ErrMayHaveHappened) {
 			for i := range batch {
 				batch[i].again = true
 			}
+		}
+		if refuses(err) || breaks(err) && len(batch) > 1 {
+			refused, why := s.isolate(batch, err)
+			return append(gone, refused...), why
+		}
+		s.health.report(opSettle, err)
+		if breaks(err) {
+			s.putAside(batch)
+			return gone, err
 		}
 		keep, over := s.stillHeld(batch, err)
 		if gone = append(gone, over...); len(keep) == 0 {
@@ -112,9 +116,19 @@ func (s *settler) flush(batch []settlement) (gone []settlement, err error) {
 
 // try makes one call.
 func (s *settler) try(batch []settlement) ([]dbq.Settled, error) {
-	ctx, cancel := context.WithTimeout(s.shutdown.final, s.settings().lease)
+	patience := s.settings().lease
+	if s.db == nil {
+		patience /= 3 // a database's calls have this patience themselves
+	}
+	ctx, cancel := context.WithTimeout(s.shutdown.final, patience)
 	defer cancel()
-	return s.cfg.Queue.SettleMany(ctx, s.leases.settlements(batch))
+	out, err := s.cfg.Queue.SettleMany(ctx, s.leases.settlements(batch))
+	for i := range out {
+		if s.db == nil && batch[i].again && errors.Is(out[i].Err, dbq.ErrLeaseLost) {
+			out[i].Err = nil // an earlier call has probably settled it; a database finds out
+		}
+	}
+	return out, err
 }
 
 // settled processes the answer to a batch.

@@ -12,7 +12,8 @@ import (
 // lockedMaxPause is the longest pause between two tries.
 const lockedMaxPause = 250 * time.Millisecond
 
-// lockedSettlements are settlements of tasks whose rows other transactions have locked. They are retried until they
+// lockedSettlements are settlements of tasks whose rows other transactions have locked, or which alone make a server
+// fail. They are retried until they
 // succeed, the lease is lost, or the run ends. Meanwhile their leases are renewed, and other tasks are settled as
 // usual.
 type lockedSettlements struct {
@@ -35,6 +36,9 @@ func (s *settler) putAside(locked []settlement) {
 	}
 	s.locked.trying = true
 	s.locked.running.Go(s.retryLocked)
+	if s.db == nil {
+		return // the error is in the log
+	}
 	s.log.each(lineLocked, "tasks", len(locked), "first", locked[0].leased.task.ID.String(),
 		"event", string(locked[0].how.Event()))
 }

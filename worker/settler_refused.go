@@ -13,7 +13,7 @@ import (
 // retrying would not help. A user's trigger or constraint can refuse a settlement, which fails the whole statement.
 func refuses(err error) bool {
 	var e *dbq.Error
-	if !errors.As(err, &e) || errors.Is(err, dbq.ErrClosed) ||
+	if !errors.As(err, &e) || errors.Is(err, dbq.ErrClosed) || errors.Is(err, dbq.ErrMayHaveHappened) ||
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return false
 	}
@@ -22,6 +22,13 @@ func refuses(err error) bool {
 		return false
 	}
 	return true
+}
+
+// breaks reports whether a server has failed, as with status 500. One of the settlements may be the reason, so each is
+// tried alone, and delays no other.
+func breaks(err error) bool {
+	var e *dbq.Error
+	return errors.As(err, &e) && e.Class == dialect.Unknown && errors.Is(err, dbq.ErrMayHaveHappened)
 }
 
 // isolate halves a refused batch until the refused settlements are alone, and settles those in another way. It

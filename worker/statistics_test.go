@@ -47,7 +47,7 @@ func TestRunThatEndsResigns(t *testing.T) {
 func (s *statistics) sum(t *testing.T) (p series.Period) {
 	t.Helper()
 	now := time.Now()
-	all, err := access.Of(s.cfg.Queue.Client()).Store.Series(t.Context(), "q", now.Add(-30*time.Minute),
+	all, err := access.Of(s.db.Client()).Store.Series(t.Context(), "q", now.Add(-30*time.Minute),
 		now.Add(30*time.Minute), time.Minute)
 	if err != nil {
 		t.Fatal(err)

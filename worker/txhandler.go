@@ -53,22 +53,19 @@ func TxFunc(f func(ctx context.Context, tx *sql.Tx, t dbq.Task) error) TxHandler
 
 // HandleTask calls Func in a transaction.
 func (h TxHandler) HandleTask(ctx context.Context, t dbq.Task) dbq.Outcome {
-	q, ok := ctx.Value(queueKey{}).(*dbq.Queue)
-	if !ok && handling.AttemptOf(ctx) != nil {
-		return dbq.Parked(fmt.Errorf("%w: a TxHandler needs a Worker with access to the database, not one of package client",
-			ErrConfig))
-	}
-	if !ok {
+	queue := QueueOf(ctx)
+	if queue == nil {
 		return dbq.Failed(fmt.Errorf("%w: a TxHandler was not called by a Worker", ErrConfig))
+	}
+	q, ok := queue.(*dbq.Queue)
+	if !ok {
+		return dbq.Parked(fmt.Errorf("%w: a TxHandler needs a Worker with access to the database", ErrConfig))
 	}
 	if h.Func == nil {
 		return dbq.Parked(fmt.Errorf("%w: a TxHandler without Func", ErrConfig))
 	}
 	return h.handle(ctx, q, t)
 }
-
-// queueKey is the key of the worker's queue in a handler's context.
-type queueKey struct{}
 
 func (h TxHandler) handle(ctx context.Context, q *dbq.Queue, t dbq.Task) (o dbq.Outcome) {
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx)) // the end of ctx must not interrupt a commit

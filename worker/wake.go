@@ -31,7 +31,7 @@ func (f *fetcher) newWakeups() wakeups {
 	if f.cfg.UntilEmpty {
 		return noWakeups{}
 	}
-	return f.wake.TaskWaiter(f.cfg.Queue.Name())
+	return f.source.wakeups()
 }
 
 // A checkout skips rows that another transaction has locked, and on MySQL and MariaDB a checkout that finds nothing
@@ -83,7 +83,7 @@ func (f *fetcher) waitDue(ctx context.Context, w wakeups) bool {
 			return true // a checkout decides or waits
 		}
 		start := time.Now()
-		wait, some, err := f.wake.Next(ctx, f.cfg.Queue.Name())
+		wait, some, err := f.source.due(ctx)
 		f.observe(Observation{Type: Queried, Duration: time.Since(start), Err: err})
 		until = f.settings().pollMax
 		if ctx.Err() == nil {
@@ -101,7 +101,10 @@ func (f *fetcher) waitDue(ctx context.Context, w wakeups) bool {
 		case uncertain:
 			w.AfterCheckout(0, false)
 		case some && f.cfg.UntilEmpty:
-			until = wait + f.cfg.Queue.Client().Info().Server.Precision
+			until = wait
+			if f.db != nil {
+				until += f.db.Client().Info().Server.Precision
+			}
 		}
 	}
 }

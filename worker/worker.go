@@ -19,10 +19,13 @@ import (
 	"github.com/dbq-go/dbq"
 )
 
-// A Worker runs a Handler on the tasks of a queue. Queue and either Handler or BatchHandler are required. For every
-// other field, zero means the documented default. Do not change a Worker while Run is running.
+// A Worker runs a Handler on the tasks of a queue: a *dbq.Queue or, in a program without access to the database, a
+// *client.Queue. docs/clients.md says what differs with the latter.
+//
+// Queue and either Handler or BatchHandler are required. For every other field, zero means the documented default. Do
+// not change a Worker while Run is running.
 type Worker struct {
-	Queue   *dbq.Queue
+	Queue   Queue
 	Handler Handler
 
 	// BatchHandler replaces Handler. It gets up to BatchSize tasks in one call: those that arrive within 5 milliseconds

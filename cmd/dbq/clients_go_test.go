@@ -86,8 +86,8 @@ func main() {
 		event("enqueued", added[0].ID, added[1].ID)
 	}
 	if len(os.Args) == 1 {
-		w := client.Worker{Queue: c.Queue("mail"), Handler: worker.HandlerFunc(handle), Concurrency: 4,
-			Lease: lease, Wait: time.Second}
+		w := worker.Worker{Queue: c.Queue("mail"), Handler: worker.HandlerFunc(handle), Concurrency: 4,
+			Lease: lease, PollMax: time.Second}
 		must(w.Run(ctx))
 	}
 }

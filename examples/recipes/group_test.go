@@ -28,7 +28,7 @@ func Example_severalQueues() {
 	}
 	g := queues(c, handler(0), handler(1))
 	for i := range g.Workers {
-		_, err := g.Workers[i].Queue.EnqueueMany(ctx, make([]dbq.NewTask, 20))
+		_, err := c.Queue(g.Workers[i].Queue.Name()).EnqueueMany(ctx, make([]dbq.NewTask, 20))
 		must(err)
 		g.Workers[i].UntilEmpty = true // for the example; a service runs until its context ends
 	}

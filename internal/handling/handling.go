@@ -1,12 +1,13 @@
-// Package handling has what every runtime that calls handlers needs: package worker's, and package client's for
-// programs without access to the database.
+// Package handling calls handlers for package worker, and says what that needs of the queues of package client.
 package handling
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
+	"time"
 
 	"github.com/dbq-go/dbq"
 )
@@ -72,24 +73,13 @@ func AsPanic(err error) *PanicError {
 	return p
 }
 
-// Attempt is the attempt that a handler's context is about, for a runtime other than package worker's. It is safe for
-// concurrent use.
-type Attempt interface {
-	// SetProgress keeps progress, which is not empty and within its limits, to be stored with the lease.
-	SetProgress(progress []byte)
-	// Progress returns the last progress, or nil.
-	Progress() []byte
-}
-
-type attemptKey struct{}
-
-// WithAttempt returns a handler's context.
-func WithAttempt(ctx context.Context, a Attempt) context.Context {
-	return context.WithValue(ctx, attemptKey{}, a)
-}
-
-// AttemptOf returns the attempt of a context made by WithAttempt, or nil.
-func AttemptOf(ctx context.Context) Attempt {
-	a, _ := ctx.Value(attemptKey{}).(Attempt)
-	return a
+// Remote is what a worker needs of a queue of package client in addition to the methods of worker.Queue.
+type Remote struct {
+	// Checkout leases up to n tasks for a worker. If none is due, the server waits for up to wait.
+	Checkout func(ctx context.Context, worker string, n int, lease, wait time.Duration) ([]dbq.Task, error)
+	// IsFinal reports whether repeating a checkout that failed with err cannot help.
+	IsFinal func(err error) bool
+	// Attrs describes the server in the log.
+	Attrs  []any
+	Logger *slog.Logger
 }

@@ -1,0 +1,83 @@
+package worker
+
+import (
+	"context"
+	"time"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/handling"
+	"github.com/dbq-go/dbq/internal/wake"
+)
+
+// remote is the source of a queue without access to its database, as over HTTP. Its attempts count from the checkout,
+// so it leases none ahead, and no task is marked as started.
+type remote struct {
+	*env
+	handling.Remote
+	waited bool // the last checkout of the fetcher has waited at the server
+}
+
+// remoteQueue is a *client.Queue.
+type remoteQueue interface{ Remote() handling.Remote }
+
+func newRemote(e *env) *remote {
+	s := &remote{env: e}
+	if q, ok := e.cfg.Queue.(remoteQueue); ok {
+		s.Remote = q.Remote()
+	}
+	return s
+}
+
+func (s *remote) checkout(ctx context.Context, n int, lease time.Duration) (out access.CheckoutResult, err error) {
+	begun, wait := time.Now(), s.settings().pollMax
+	if s.cfg.UntilEmpty || s.share != nil { // in a Group, the slots of a request that waits would be idle
+		wait = 0
+	}
+	if s.Remote.Checkout != nil {
+		out.Tasks, err = s.Remote.Checkout(ctx, s.cfg.ID, n, lease, wait)
+	} else {
+		out.Tasks, err = s.cfg.Queue.Checkout(ctx, n, lease)
+	}
+	s.waited = err == nil && wait > 0 && time.Since(begun) >= wait/2
+	return out, err
+}
+
+func (s *remote) start(_ context.Context, ls []dbq.Lease) ([]dbq.Lease, error) { return ls, nil }
+
+func (s *remote) held(context.Context, []dbq.Lease) ([]dbq.Lease, error) {
+	return nil, dbq.ErrUnavailable
+}
+
+func (s *remote) whyLost(_ context.Context, ls []dbq.Lease) (map[leaseKey]error, error) {
+	causes := make(map[leaseKey]error, len(ls))
+	for _, l := range ls {
+		causes[key(l)] = dbq.ErrLeaseLost
+	}
+	return causes, nil
+}
+
+// due says that some may be: only a checkout finds out.
+func (s *remote) due(context.Context) (wait time.Duration, some bool, err error) { return 0, true, nil }
+
+func (s *remote) isEmpty(context.Context) bool { return true }
+
+func (s *remote) wakeups() wakeups { return remoteWakeups{s} }
+
+func (s *remote) isConflict(error) bool { return false }
+
+func (s *remote) attrs() []any { return s.Remote.Attrs }
+
+func (s *remote) isFinal(err error) bool {
+	return isFinal(err) || s.Remote.IsFinal != nil && s.Remote.IsFinal(err)
+}
+
+// remoteWakeups are those of a server that waits for tasks: after a checkout that has waited, the next one may follow
+// at once. Otherwise the fetcher pauses.
+type remoteWakeups struct{ *remote }
+
+func (remoteWakeups) Pass()                                 {}
+func (remoteWakeups) BeforeCheckout()                       {}
+func (w remoteWakeups) AfterCheckout(_ int, full bool) bool { return full || w.waited }
+func (remoteWakeups) Wait(int) <-chan wake.Wakeup           { return nil }
+func (remoteWakeups) Close()                                {}
