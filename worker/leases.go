@@ -119,12 +119,13 @@ func (s *leases) unmark(l *leased) {
 }
 
 // unmarking reports whether the lease of any such task may have ended before its release. As long as renewals succeed,
-// it has not: another transaction may have locked a task for any time.
+// it has not: another transaction may have locked a task for any time. It is not enough that no other worker has the
+// task, since this worker's own checkout would take it over.
 func (s *leases) unmarking() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for l := s.first; s.uncalled > 0 && l != nil; l = l.next {
-		if l.uncalled && time.Until(l.ends()) < s.settings().lease/4 { // renewed when half of it is left
+		if l.uncalled && time.Until(l.lease.Until) < s.settings().lease/4 { // renewed when half of it is left
 			return true
 		}
 	}
