@@ -36,8 +36,9 @@ var (
 )
 
 // ParseDSN takes a DSN apart that is written like a URL, or for PostgreSQL as libpq's keywords and values. In a URL the
-// user and the password end at the last @ before the path. It refuses a DSN that can be read in two ways if one of them would show part of a password as a host, a database or
-// a parameter. Every error is ErrDSN and contains only the DSN's scheme.
+// user and the password end at the last @ before the path. It refuses a DSN that can be read in two ways if one of them
+// would show part of a password as a host, a database or a parameter. Every error is ErrDSN and contains only the DSN's
+// scheme.
 func ParseDSN(dsn string) (DSN, error) {
 	dsn = fromKeywords(dsn)
 	scheme := SchemeOf(dsn)

@@ -53,7 +53,7 @@ func parseFields(expression string, zone *time.Location) (cron, error) {
 		return cron{}, errors.New("use Every for an interval")
 	}
 	if foreign.MatchString(expression) {
-		return cron{}, errors.New("L, W and # are not supported; use days, such as 28 or mon")
+		return cron{}, errors.New("the signs L, W and # are not supported; use days, such as 28 or mon")
 	}
 	parsed, err := cronParser.Parse(sundayIsZero(expression))
 	if err != nil {

@@ -74,7 +74,7 @@ func (w *work) addFlags(l *pflag.FlagSet) {
 		"other workers take over a crashed worker's tasks after this `TIME`").within(100*time.Millisecond, dbq.MaxLease)
 	durationVar(l, &w.Timeout, "timeout", 0, "stop a program that runs for longer than this `TIME` (0: none)")
 	durationVar(l, &w.grace, "grace", 5*time.Second,
-		"kill a program that has not ended this `TIME` after it was told to stop")
+		"kill a program that has not ended this `TIME` after SIGTERM")
 	durationVar(l, &w.DrainTimeout, "drain", 30*time.Second,
 		"when stopping, wait this `TIME` for running programs").within(time.Millisecond, 0)
 	durationVar(l, &w.PollMax, "poll", 2*time.Second,
