@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"sync/atomic"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -23,8 +22,6 @@ type fetcher struct {
 	pause   *pause
 	advance *maintenance.Advancer // nil without a database
 
-	lastCheckout atomic.Int64 // its duration; 0 once pace has read it
-
 	// The following are used only by run.
 	rest time.Duration // the next pause of an idle worker
 	// recheck is the pause before a query for tasks that a wake-up announced but a checkout did not find; 0 means none.
@@ -36,15 +33,6 @@ type fetcher struct {
 func (f *fetcher) run(ctx context.Context) error {
 	w := f.newWakeups()
 	defer w.Close()
-	second, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		f.runSecond(ctx, second)
-	}()
-	defer func() {
-		close(second)
-		<-ended
-	}()
 	defer f.share.leave()
 	f.rest = f.cfg.PollMin
 	for {
@@ -80,12 +68,6 @@ func (f *fetcher) run(ctx context.Context) error {
 		case err != nil: // reported
 		case more:
 			f.rest = f.cfg.PollMin
-			if want == f.settings().batch && f.share == nil && f.db != nil {
-				select {
-				case second <- struct{}{}:
-				default: // it is already running
-				}
-			}
 			continue
 		case found > 0:
 			f.rest = f.cfg.PollMin
@@ -99,19 +81,6 @@ func (f *fetcher) run(ctx context.Context) error {
 	}
 }
 
-// runSecond checks out another batch each time that run got a full batch and the buffer has room for one more. A
-// checkout takes the database some milliseconds. With one checkout at a time, the database would be partly idle, and
-// fast handlers would wait.
-func (f *fetcher) runSecond(ctx context.Context, more <-chan struct{}) {
-	for range more {
-		want := f.buffer.wanted()
-		if want < f.settings().batch || ctx.Err() != nil || f.pause.on() {
-			continue
-		}
-		_, _, _ = f.checkOut(ctx, want) // run gets the same error
-	}
-}
-
 // checkOut checks out up to want tasks for the executors. It returns how many it found, and whether the limit of
 // bytes cut it short.
 func (f *fetcher) checkOut(ctx context.Context, want int) (found int, cut bool, err error) {
@@ -121,7 +90,7 @@ func (f *fetcher) checkOut(ctx context.Context, want int) (found int, cut bool, 
 		f.buffer.signal() // run may be waiting for these tasks, and no executor has anything left to signal
 	}()
 	start, lease := time.Now(), f.settings().lease
-	defer func() { f.lastCheckout.Store(int64(time.Since(start))) }()
+	defer func() { f.pace.checkedOut(time.Since(start)) }()
 	out, err := f.lease(ctx, want, lease)
 	f.share.unused(want - len(out.Tasks))
 	found = len(out.Tasks) + len(out.Exhausted)
@@ -217,9 +186,6 @@ func (f *fetcher) waitDemand(ctx context.Context) (want int, ok bool) {
 func (f *fetcher) leaseAhead() (again time.Duration) {
 	if f.db == nil {
 		return math.MaxInt64
-	}
-	if took := f.lastCheckout.Swap(0); took > 0 {
-		f.pace.checkedOut(time.Duration(took))
 	}
 	f.pace.handled(f.buffer.takeCalls())
 	perCall := f.perCall()
