@@ -273,7 +273,7 @@ func TestBadInput(t *testing.T) {
 		"one of Cron":             hour(func(d *schedule.Schedule) { d.Cron = "@daily" }),
 		"must be 1s to":           hour(func(d *schedule.Schedule) { d.Every = time.Millisecond }),
 		"Zone is for":             hour(func(d *schedule.Schedule) { d.Zone = "UTC" }),
-		"no time zone":            hour(func(d *schedule.Schedule) { d.Every, d.Cron, d.Zone = 0, "@daily", "Mars/Olympus" }),
+		"no such time zone":       hour(func(d *schedule.Schedule) { d.Every, d.Cron, d.Zone = 0, "@daily", "Mars/Olympus" }),
 		"no day matches":          hour(func(d *schedule.Schedule) { d.Every, d.Cron = 0, "0 0 31 2 *" }),
 		"has passed":              hour(func(d *schedule.Schedule) { d.Every, d.At = 0, time.Unix(1e9, 0) }),
 		"Reference":               hour(func(d *schedule.Schedule) { d.Task.Reference = "r" }),

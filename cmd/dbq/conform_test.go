@@ -184,13 +184,13 @@ func TestConformRefuses(t *testing.T) {
 	for says, args := range map[string][]string{
 		"only cas":             {"--strategy", "cas", "--strategy", "hope"},
 		"no case matches":      {"--run", "nosuch"},
-		"missing closing":      {"--run", "("},
+		"not a regular expr":   {"--run", "("},
 		"text, json, junit":    {"--report", "pdf=r.pdf"},
-		"is not a directory":   {"--report", "json=nosuch/r.json"},
+		"does not exist":       {"--report", "json=nosuch/r.json"},
 		"file name is missing": {"--report", "json="},
 		"only one report":      {"--report", "json", "--report", "text"},
-		"--load 0":             {"--load", "0"},
-		"--parallel 101":       {"--parallel", "101"},
+		"1 to 1000":            {"--load", "0"},
+		"0 to 100":             {"--parallel", "101"},
 		"leave out --prefix":   {"--prefix", "own_"},
 		"leave out --schema":   {"--schema", "own"},
 	} {

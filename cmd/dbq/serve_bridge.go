@@ -81,7 +81,7 @@ func (c secretsConfig) read(in surroundings, how string) (out []bridge.Secret, e
 	for _, file := range c.Files {
 		text, err := in.readSecret(file)
 		if err != nil {
-			return nil, fmt.Errorf("cannot read a secret: %w", err)
+			return nil, fmt.Errorf("cannot read a file with a secret (%s): %w", how, err)
 		}
 		texts = append(texts, string(text))
 	}

@@ -64,8 +64,8 @@ databases:
   logs: {dsn_file: dsn}
   more: {dsn_env: MORE}
   last: {dsn: q.db, schema: ""}
-limits: {body_bytes: 100000, body_timeout: 9s, timeout: 9s, requests: 9, caller_rate: 9, caller_burst: 9, waiting: 9,
-  wait: 9s}
+limits: {body_bytes: 100000, memory_bytes: 200000, body_timeout: 9s, timeout: 9s, requests: 9, caller_rate: 9,
+  caller_burst: 9, waiting: 9, wait: 9s}
 bridges:
   - {database: shop, queue: a, concurrency: 2, lease: 9s, window: 1h, rejected: park,
     forward: {database: logs, queue: b}}
