@@ -97,11 +97,13 @@ func clockAhead(t *test) {
 	c := t.open()
 	q := c.Queue("q")
 	const ahead = 3 * time.Hour
-	leases := map[string]time.Duration{"dead": short, "long": 2 * ahead, "right": ahead}
 	ids := map[string]uuid.UUID{}
-	for reference, lease := range leases {
+	take := func(reference string, lease time.Duration) {
 		ids[reference] = t.takeNew(q, dbq.NewTask{Reference: reference}, lease).ID
 	}
+	take("long", 2*ahead)
+	take("right", ahead)
+	take("dead", short) // last, since another checkout may come after its end
 	column := "lease_until"
 	if name := t.dialect().Name(); name == "mysql" {
 		column = "lease_end"

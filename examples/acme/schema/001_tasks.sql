@@ -19,7 +19,7 @@ CREATE INDEX {task}_order ON {task} (queue, task_key, id) WHERE task_key IS NOT 
 
 CREATE INDEX {task}_busy ON {task} (queue) WHERE state = 1;
 
-CREATE VIEW {tasks} AS SELECT hex(id) AS id, queue, reference, kind,
+CREATE VIEW {tasks} AS SELECT hex(id) AS id, queue, reference, kind, task_key,
   CASE state WHEN 0 THEN 'CREATED' WHEN 1 THEN 'PROCESSING' WHEN 2 THEN 'COMPLETED' WHEN 3 THEN 'ERROR'
     WHEN 4 THEN 'POISON' END AS state, attempt, datetime(due / 1e6, 'unixepoch') AS due,
   datetime(lease_until / 1e6, 'unixepoch') AS lease_until, holder FROM {task};
