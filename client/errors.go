@@ -61,6 +61,9 @@ func (p *Problem) read(body *wireProblem, token string) {
 		return
 	}
 	p.Type, p.means = name, k.Errors()
+	if k.Err == dbq.ErrClosed { // that is the caller's own client
+		p.means = []error{dbq.ErrUnavailable}
+	}
 	if p.Status == 0 { // of a task in a list
 		p.Status = k.Status
 	}
@@ -195,20 +198,18 @@ func wrap(op, queue string, task uuid.UUID, err error) error {
 }
 
 // classOf returns the class of the database's error for which the server reported err, as far as package worker needs
-// it. A failure of the server itself has none, since one task of a request may be the reason.
+// it. Unknown is for an error that may be about one of the tasks of a request.
 func classOf(err error) dialect.Class {
 	var p *Problem
 	switch {
-	case errors.As(err, &p) && p.Status == http.StatusInternalServerError:
-		return dialect.Unknown
 	case errors.Is(err, dbq.ErrDenied):
 		return dialect.Denied
+	case errors.As(err, &p) && p.Status == http.StatusInternalServerError, !isTransient(err):
+		return dialect.Unknown
 	case mayHaveHappened(err):
 		return dialect.Ambiguous
-	case isTransient(err):
-		return dialect.Unavailable
 	}
-	return dialect.Unknown
+	return dialect.Unavailable
 }
 
 // readRetryAfter reads the header Retry-After: seconds, or a date. It returns 0 for anything else.

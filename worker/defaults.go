@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -33,7 +34,7 @@ const (
 // withDefaults checks the fields and sets those that are zero to their defaults.
 func (w Worker) withDefaults() (Worker, error) {
 	db, inDatabase := w.Queue.(*dbq.Queue)
-	if w.Queue == nil || inDatabase && db == nil || (w.Handler == nil) == (w.BatchHandler == nil) {
+	if q := reflect.ValueOf(w.Queue); w.Queue == nil || q.Kind() == reflect.Pointer && q.IsNil() || (w.Handler == nil) == (w.BatchHandler == nil) {
 		return w, fmt.Errorf("%w: Queue and one of Handler and BatchHandler are required", ErrConfig)
 	}
 	if w.BatchHandler != nil && len(w.Middleware) > 0 {
@@ -93,13 +94,11 @@ func (w Worker) withDefaults() (Worker, error) {
 // needsDatabase refuses a worker without a database that needs one.
 func needsDatabase(w *Worker) error {
 	what := ""
-	switch h := w.Handler.(type) {
-	case TxHandler, *TxHandler:
+	if needsTx(w.Handler) {
 		what = "a TxHandler"
-	case *Mux:
-		if kinds := h.txKinds(); len(kinds) > 0 {
-			what = "the handlers of " + strings.Join(kinds, ", ")
-		}
+	}
+	if m, ok := w.Handler.(*Mux); ok && what != "" {
+		what = "the handlers of " + strings.Join(m.txKinds(), ", ")
 	}
 	if w.Paused {
 		what = "Paused"

@@ -169,7 +169,11 @@ func (f *fetcher) lease(ctx context.Context, want int, lease time.Duration) (out
 func (f *fetcher) waitDemand(ctx context.Context) (want int, ok bool) {
 	for {
 		again := f.leaseAhead()
-		if want = f.buffer.wanted(); want > 0 {
+		want = f.buffer.wanted()
+		if f.db == nil { // nothing may grow while outcomes cannot be stored
+			want = min(want, f.settings().concurrency*f.perCall()-f.leases.count())
+		}
+		if want > 0 {
 			return want, ctx.Err() == nil
 		}
 		select {

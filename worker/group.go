@@ -49,7 +49,7 @@ func (g *Group) Run(ctx context.Context) error {
 	for i, r := range runs {
 		all.Go(func() {
 			err := r.run()
-			if errors.Is(err, dbq.ErrClosed) || errors.Is(err, dbq.ErrInvalid) {
+			if r.source.isFinal(err) {
 				stop()
 			}
 			if err != nil {

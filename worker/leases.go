@@ -15,6 +15,7 @@ import (
 type leases struct {
 	*env
 	stuck func([]*invocation) // called with handlers that have ignored the end of their context for Grace
+	freed func()              // called when tasks are removed; it takes no lock
 	empty chan struct{}       // receives when the last task is removed
 
 	mu    sync.Mutex
@@ -92,6 +93,9 @@ func (s *leases) remove(ls ...*leased) {
 		case s.empty <- struct{}{}:
 		default:
 		}
+	}
+	if s.freed != nil {
+		s.freed()
 	}
 }
 

@@ -143,15 +143,25 @@ func HandleTx[T any](m *Mux, k dbq.Kind[T], f func(ctx context.Context, tx *sql.
 	m.kinds[k.Name] = registered
 }
 
-// txKinds returns the kinds whose handlers need a Worker with access to the database: those of HandleTx, and those with
-// a TxHandler.
+// txKinds returns the kinds whose handlers need a Worker with access to the database.
 func (m *Mux) txKinds() []string {
 	var out []string
 	for kind, k := range m.kinds {
-		if _, ok := k.handler.(TxHandler); ok || k.tx {
+		if k.tx || needsTx(k.handler) {
 			out = append(out, kind)
 		}
 	}
 	slices.Sort(out)
 	return out
+}
+
+// needsTx reports whether a handler completes tasks in a transaction: a TxHandler, or a Mux with one.
+func needsTx(h Handler) bool {
+	switch h := h.(type) {
+	case TxHandler, *TxHandler:
+		return true
+	case *Mux:
+		return len(h.txKinds()) > 0
+	}
+	return false
 }

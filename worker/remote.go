@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -18,6 +19,9 @@ type remote struct {
 	waited bool // the last checkout of the fetcher has waited at the server
 }
 
+// longestWait is how long a request waits at most for a task.
+const longestWait = time.Minute
+
 // remoteQueue is a *client.Queue.
 type remoteQueue interface{ Remote() handling.Remote }
 
@@ -30,7 +34,8 @@ func newRemote(e *env) *remote {
 }
 
 func (s *remote) checkout(ctx context.Context, n int, lease time.Duration) (out access.CheckoutResult, err error) {
-	begun, wait := time.Now(), s.settings().pollMax
+	// The response must come before DrainTimeout ends, so that its tasks can be released.
+	begun, wait := time.Now(), min(s.settings().pollMax, s.cfg.DrainTimeout, longestWait)
 	if s.cfg.UntilEmpty || s.share != nil { // in a Group, the slots of a request that waits would be idle
 		wait = 0
 	}
@@ -39,7 +44,8 @@ func (s *remote) checkout(ctx context.Context, n int, lease time.Duration) (out 
 	} else {
 		out.Tasks, err = s.cfg.Queue.Checkout(ctx, n, lease)
 	}
-	s.waited = err == nil && wait > 0 && time.Since(begun) >= wait/2
+	// A server may wait for a shorter time.
+	s.waited = err == nil && s.Remote.Checkout != nil && wait > 0 && time.Since(begun) >= min(wait/2, time.Second)
 	return out, err
 }
 
@@ -68,8 +74,19 @@ func (s *remote) isConflict(error) bool { return false }
 
 func (s *remote) attrs() []any { return s.Remote.Attrs }
 
+// refuses takes only invalid settlements for refused. A task must not end because of what a proxy, or a server that is
+// stopping, says.
+func (s *remote) refuses(err error) (refused, maybe bool) {
+	maybe = refuses(err)
+	refused = maybe && errors.Is(err, dbq.ErrInvalid) && !errors.Is(err, dbq.ErrMayHaveHappened)
+	return refused, maybe
+}
+
 func (s *remote) isFinal(err error) bool {
-	return isFinal(err) || s.Remote.IsFinal != nil && s.Remote.IsFinal(err)
+	if s.Remote.IsFinal != nil {
+		return s.Remote.IsFinal(err)
+	}
+	return errors.Is(err, dbq.ErrInvalid)
 }
 
 // remoteWakeups are those of a server that waits for tasks: after a checkout that has waited, the next one may follow
@@ -77,7 +94,7 @@ func (s *remote) isFinal(err error) bool {
 type remoteWakeups struct{ *remote }
 
 func (remoteWakeups) Pass()                                 {}
-func (remoteWakeups) BeforeCheckout()                       {}
+func (w remoteWakeups) BeforeCheckout()                     { w.waited = false }
 func (w remoteWakeups) AfterCheckout(_ int, full bool) bool { return full || w.waited }
 func (remoteWakeups) Wait(int) <-chan wake.Wakeup           { return nil }
 func (remoteWakeups) Close()                                {}

@@ -147,6 +147,9 @@ func (r *run) join() {
 		r.executors.handler = m(r.executors.handler)
 	}
 	r.leases.stuck = r.executors.abandon
+	if r.db == nil {
+		r.leases.freed = r.buffer.signal
+	}
 	r.pause = &pause{log: e.log, program: r.cfg.Switch}
 	if r.cfg.Paused {
 		r.pause.operator.Pause()

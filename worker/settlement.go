@@ -8,4 +8,5 @@ type settlement struct {
 	how    dbq.Outcome
 	err    error // the handler's error
 	again  bool  // an earlier call, or the handler, may have settled the task
+	alone  bool  // it was put aside, since it alone made a request fail
 }

@@ -39,7 +39,7 @@ func newSettler(e *env, ls *leases, r *results) *settler {
 func (s *settler) add(l *leased, how dbq.Outcome, err error) {
 	defer l.freeSlot() // by then the executor can take another task
 	// With access to the database, the handler may have completed the task itself.
-	st := settlement{l, how, err, s.db != nil && how.Event() == state.Complete && !how.Deletes()}
+	st := settlement{leased: l, how: how, err: err, again: s.db != nil && how.Event() == state.Complete && !how.Deletes()}
 	select {
 	case s.queue.in <- st:
 		return
@@ -96,15 +96,16 @@ func (s *settler) flush(batch []settlement) (gone []settlement, err error) {
 				batch[i].again = true
 			}
 		}
-		if refuses(err) || breaks(err) && len(batch) > 1 {
-			refused, why := s.isolate(batch, err)
-			return append(gone, refused...), why
-		}
-		s.health.report(opSettle, err)
-		if breaks(err) {
-			s.putAside(batch)
+		refused, alone := s.source.refuses(err)
+		switch {
+		case refused || alone && len(batch) > 1:
+			left, why := s.isolate(batch, err)
+			return append(gone, left...), why
+		case alone:
+			s.failsAlone(&batch[0], err)
 			return gone, err
 		}
+		s.health.report(opSettle, err)
 		keep, over := s.stillHeld(batch, err)
 		if gone = append(gone, over...); len(keep) == 0 {
 			return gone, err
@@ -158,7 +159,7 @@ func (s *settler) settled(batch []settlement, out []dbq.Settled) {
 
 // stillHeld separates the settlements to retry from those whose lease, or run, has ended.
 func (s *settler) stillHeld(batch []settlement, err error) (keep, gone []settlement) {
-	over := errors.Is(err, dbq.ErrClosed) || s.shutdown.final.Err() != nil
+	over := s.db != nil && errors.Is(err, dbq.ErrClosed) || s.shutdown.final.Err() != nil
 	for _, st := range batch {
 		if !over && st.leased.keepsTrying() {
 			keep = append(keep, st)

@@ -12,6 +12,9 @@ import (
 // lockedMaxPause is the longest pause between two tries.
 const lockedMaxPause = 250 * time.Millisecond
 
+// remoteMaxPause is lockedMaxPause for a server that fails.
+const remoteMaxPause = 10 * time.Second
+
 // lockedSettlements are settlements of tasks whose rows other transactions have locked, or which alone make a server
 // fail. They are retried until they
 // succeed, the lease is lost, or the run ends. Meanwhile their leases are renewed, and other tasks are settled as
@@ -36,16 +39,29 @@ func (s *settler) putAside(locked []settlement) {
 	}
 	s.locked.trying = true
 	s.locked.running.Go(s.retryLocked)
-	if s.db == nil {
-		return // the error is in the log
+	if !locked[0].alone {
+		s.log.each(lineLocked, "tasks", len(locked), "first", locked[0].leased.task.ID.String(),
+			"event", string(locked[0].how.Event()))
 	}
-	s.log.each(lineLocked, "tasks", len(locked), "first", locked[0].leased.task.ID.String(),
-		"event", string(locked[0].how.Event()))
+}
+
+// failsAlone defers a settlement with which a server fails.
+func (s *settler) failsAlone(st *settlement, err error) {
+	if !st.alone {
+		s.log.each(lineRefused, aboutTask(&st.leased.task, "event", string(st.how.Event()), "instead", "another try",
+			"error", errorText(err))...)
+	}
+	st.alone = true
+	s.putAside([]settlement{*st})
 }
 
 // retryLocked settles the deferred settlements until none is left.
 func (s *settler) retryLocked() {
-	for pause := settlePause; ; pause = min(pause*2, lockedMaxPause) {
+	most := lockedMaxPause
+	if s.db == nil {
+		most = remoteMaxPause
+	}
+	for pause := settlePause; ; pause = min(pause*2, most) {
 		s.shutdown.wait(pause, nil)
 		list := s.takeAside()
 		if len(list) == 0 {

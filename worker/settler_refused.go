@@ -13,7 +13,7 @@ import (
 // retrying would not help. A user's trigger or constraint can refuse a settlement, which fails the whole statement.
 func refuses(err error) bool {
 	var e *dbq.Error
-	if !errors.As(err, &e) || errors.Is(err, dbq.ErrClosed) || errors.Is(err, dbq.ErrMayHaveHappened) ||
+	if !errors.As(err, &e) || errors.Is(err, dbq.ErrClosed) ||
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return false
 	}
@@ -22,13 +22,6 @@ func refuses(err error) bool {
 		return false
 	}
 	return true
-}
-
-// breaks reports whether a server has failed, as with status 500. One of the settlements may be the reason, so each is
-// tried alone, and delays no other.
-func breaks(err error) bool {
-	var e *dbq.Error
-	return errors.As(err, &e) && e.Class == dialect.Unknown && errors.Is(err, dbq.ErrMayHaveHappened)
 }
 
 // isolate halves a refused batch until the refused settlements are alone, and settles those in another way. It
@@ -57,14 +50,14 @@ func (st settlement) instead(err error) (next settlement, ok bool) {
 	var before *refusedError
 	if !errors.As(st.err, &before) {
 		err = &refusedError{event: string(st.how.Event()), err: err, handler: st.err}
-		return settlement{st.leased, dbq.Poisoned(err), err, false}, true
+		return settlement{leased: st.leased, how: dbq.Poisoned(err), err: err}, true
 	}
 	if before.parked {
 		return st, false
 	}
 	parked := *before
 	parked.parked = true
-	return settlement{st.leased, dbq.Parked(&parked), &parked, false}, true
+	return settlement{leased: st.leased, how: dbq.Parked(&parked), err: &parked}, true
 }
 
 // refusedError is the error of an attempt whose settlement was refused by the database.

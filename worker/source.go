@@ -43,6 +43,9 @@ type source interface {
 	isConflict(err error) bool
 	// attrs describes the database or the server in the log.
 	attrs() []any
+	// refuses reports whether a request to settle was refused because of the settlements in it, and otherwise whether it
+	// may have failed because of one of them.
+	refuses(err error) (refused, maybe bool)
 	// isFinal reports whether repeating a checkout cannot help after an error.
 	isFinal(err error) bool
 }
@@ -113,6 +116,8 @@ func (s *inDatabase) attrs() []any {
 	return attrs
 }
 
-func (s *inDatabase) isFinal(err error) bool { return isFinal(err) }
+func (s *inDatabase) refuses(err error) (refused, maybe bool) { return refuses(err), false }
 
-func isFinal(err error) bool { return errors.Is(err, dbq.ErrClosed) || errors.Is(err, dbq.ErrInvalid) }
+func (s *inDatabase) isFinal(err error) bool {
+	return errors.Is(err, dbq.ErrClosed) || errors.Is(err, dbq.ErrInvalid)
+}

@@ -84,7 +84,9 @@ func (f *fetcher) waitDue(ctx context.Context, w wakeups) bool {
 		}
 		start := time.Now()
 		wait, some, err := f.source.due(ctx)
-		f.observe(Observation{Type: Queried, Duration: time.Since(start), Err: err})
+		if f.db != nil {
+			f.observe(Observation{Type: Queried, Duration: time.Since(start), Err: err})
+		}
 		until = f.settings().pollMax
 		if ctx.Err() == nil {
 			f.health.report(opDue, err)
