@@ -11,7 +11,6 @@ import (
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/internal/access"
-	"github.com/dbq-go/dbq/internal/store"
 	"github.com/google/uuid"
 )
 
@@ -59,10 +58,10 @@ func (c *Console) keysPage(v *visit) error {
 		More     bool // not all tasks were read
 		Sequence bool // the tasks of a key run one after the other
 	}{Queue: queue, Limits: limits, Sequence: limits.Order != admin.OrderNone}
+	store := access.Of(v.db.client).Store
 	var all []dbq.Task
 	for _, s := range []dbq.State{dbq.StateProcessing, dbq.StateCreated, dbq.StateError, dbq.StatePoison} {
-		rows, more, err := access.Of(v.db.client).Store.ListSome(v.ctx(),
-			store.Filter{Queue: queue, States: []dbq.State{s}, Limit: keysRead})
+		rows, more, err := store.ListSome(v.ctx(), queue, s, keysRead)
 		if err != nil {
 			return err
 		}

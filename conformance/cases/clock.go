@@ -1,7 +1,6 @@
 package cases
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -15,9 +14,6 @@ func clockCases() []Case {
 			Law: "Clients whose clocks are an hour off take no future task, steal no lease, and create valid ids."},
 		Case{Name: "SkewedLeasesExpire", run: clockLeases,
 			Law: "A lease taken by a client with a wrong clock expires by the database's clock."},
-		Case{Name: "LeaseOfAClockAheadEnds", run: clockAhead,
-			Law: "A lease that was taken while the database's clock was hours ahead lasts only as long as it was given, " +
-				"once the queue is cleaned with the right clock, and no other lease becomes shorter."},
 		Case{Name: "TimesAreByTheDatabasesClock", Once: true, run: clockTimes,
 			Law: "Created, due, updated and the lease's end are set by the database's clock."},
 		Case{Name: "RowsOfAStatementHaveOneTime", Once: true, run: clockOneMoment,
@@ -91,46 +87,6 @@ func clockLeases(t *test) {
 		t.takeOver(right.Queue(name), id, long)
 		t.wantErr("complete by the old holder", q.Complete(t.ctx, task.Lease, nil), dbq.ErrLeaseLost)
 	}
-}
-
-func clockAhead(t *test) {
-	c := t.open()
-	q := c.Queue("q")
-	const ahead = 3 * time.Hour
-	ids := map[string]uuid.UUID{}
-	take := func(reference string, lease time.Duration) {
-		ids[reference] = t.takeNew(q, dbq.NewTask{Reference: reference}, lease).ID
-	}
-	take("long", 2*ahead)
-	take("right", ahead)
-	take("dead", short) // last, since another checkout may come after its end
-	column := "lease_until"
-	if name := t.dialect().Name(); name == "mysql" {
-		column = "lease_end"
-	}
-	_, err := c.DB().ExecContext(t.ctx, fmt.Sprintf(
-		"UPDATE %[1]stask SET updated = updated + %[2]d, %[3]s = %[3]s + %[2]d WHERE reference IN ('dead', 'long')",
-		t.Prefix, ahead.Microseconds(), column))
-	t.must(err)
-	until := func(reference string) time.Time { return t.get(c, ids[reference]).LeaseUntil }
-	was := map[string]time.Time{"long": until("long"), "right": until("right")}
-	t.wantNone("its lease ends in hours", q)
-	for range 2 {
-		_, err := admin.New(c).Clean(t.ctx, "q", dbq.Retention{Completed: time.Hour})
-		t.must(err)
-		if end, now := until("dead"), t.now(c); end.After(now.Add(short)) {
-			t.Errorf("at %v, a lease of %v ends at %v", now, short, end)
-		}
-		if was["dead"].IsZero() {
-			was["dead"] = until("dead")
-		}
-		for reference, before := range was {
-			if end := until(reference); !end.Equal(before) {
-				t.Errorf("the lease %s ended at %v and now at %v", reference, before, end)
-			}
-		}
-	}
-	t.takeOver(q, ids["dead"], long)
 }
 
 func clockTimes(t *test) {

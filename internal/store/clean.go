@@ -90,10 +90,9 @@ func (s *Store) CleanKeys(ctx context.Context) error {
 // CleanQueue removes or archives the tasks of a queue whose retention has passed, and removes such attempts, in short
 // transactions. The last attempt of a removed task moves to the history if h keeps such attempts and its own retention
 // has not passed. An archived task keeps its last attempt in its row. On an error, Cleaned counts what was already
-// removed; the next call continues there. It also corrects the queue's leases from when the database's clock was ahead.
+// removed; the next call continues there.
 func (s *Store) CleanQueue(ctx context.Context, queue string, r Retention, h History) (done Cleaned, err error) {
 	ctx = sqlrun.Slow(ctx)
-	err = s.correctLeases(ctx, queue)
 	for _, part := range []struct {
 		keep   time.Duration
 		filter Filter

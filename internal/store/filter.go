@@ -24,7 +24,7 @@ type Filter struct {
 	CancelledOnly bool // cancelled tasks are in POISON
 	NotCancelled  bool
 	InStateFor    time.Duration // how long a task must have been in its state, by the database's clock
-	EnteredWithin time.Duration // it came into its state at most that long ago, or, if negative, so far in the future
+	EnteredWithin time.Duration // it came into its state at most that long ago
 	After         uuid.UUID     // only tasks with a higher id
 	Before        uuid.UUID     // only tasks with a lower id
 	NewestFirst   bool          // by descending ids
@@ -74,7 +74,7 @@ func (f Filter) condition(st sqlrun.Texts, event *state.Transition, byID bool) (
 	if f.NotCancelled {
 		add("cancelled = 0")
 	}
-	compare(f.EnteredWithin != 0, "updated >= "+st.Now+" - :within", "within", f.EnteredWithin.Microseconds())
+	compare(f.EnteredWithin > 0, "updated >= "+st.Now+" - :within", "within", f.EnteredWithin.Microseconds())
 	compare(f.InStateFor > 0, "updated <= "+st.Now+" - :age", "age", f.InStateFor.Microseconds())
 	compare(f.After != uuid.Nil, "id > :after", "after", f.After)
 	compare(f.Before != uuid.Nil, "id < :before", "before", f.Before)

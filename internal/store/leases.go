@@ -107,31 +107,6 @@ func leaseArgs(ls []LeaseKey) dialect.Args {
 	return dialect.Args{"id": id, "fence": fence}
 }
 
-// correctLeases corrects the leases of a queue that were taken while the database's clock was ahead, since an attempt
-// cannot begin in the future: they last as long from now as they were to last from then. Those that last longer than
-// the clock was wrong stay; so do those that were renewed with the right clock or corrected before.
-func (s *Store) correctLeases(ctx context.Context, queue string) error {
-	rows, _, err := s.ListSome(ctx, Filter{Queue: queue, States: []state.State{state.Processing},
-		EnteredWithin: -ClockSkew, Limit: sortedMost})
-	if err != nil {
-		return err
-	}
-	byLength := map[int64][]LeaseKey{}
-	for _, r := range rows {
-		if length := *r.LeaseUntil - r.Updated; 0 < length && length < r.Updated-r.Now {
-			byLength[length] = append(byLength[length], LeaseKey{r.ID, r.Fence})
-		}
-	}
-	for length, ls := range byLength {
-		s.Logger.Warn("dbq: leases were corrected; the database's clock was set back", "queue", queue, "leases", len(ls))
-		_, _, err := s.ExtendLeases(ctx, ls, make([][]byte, len(ls)), time.Duration(length)*time.Microsecond)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // On some engines, renewals are rows of their own. Settle removes the renewals of its tasks. SettleTx leaves them,
 // because the caller's transaction must not touch them, and a takeover leaves a row, too. Clients that renew
 // leases or take tasks over remove these rows some time after they ended.

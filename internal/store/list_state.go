@@ -136,21 +136,22 @@ func (s *Store) rowsOf(ctx context.Context, ids []uuid.UUID) (rows []dialect.Row
 	return rows, err
 }
 
-// ListSome reads up to f.Limit tasks of a queue in one state, without their payloads, in the order of the index that
-// leads to them. Of f's other fields, it knows only EnteredWithin. There may be more: it looks at no more than f.Limit
-// tasks. Without an index, it looks at the last ids.
-func (s *Store) ListSome(ctx context.Context, f Filter) (rows []dialect.Row, more bool, err error) {
-	index, found := s.sql.Texts.OfState[f.States[0]]
+// ListSome reads up to limit tasks of a queue in a state, without their payloads, in the order of the index that leads
+// to them. There may be more: it looks at no more than limit tasks. Without an index, it looks at the last ids.
+func (s *Store) ListSome(ctx context.Context, queue string, in state.State, limit int) (
+	rows []dialect.Row, more bool, err error) {
+	index, found := s.sql.Texts.OfState[in]
 	if !found {
-		f.NewestFirst = true
-		p, err := s.ListPage(ctx, f)
+		p, err := s.ListPage(ctx, Filter{Queue: queue, States: []state.State{in}, NewestFirst: true, Limit: limit})
 		return p.Rows, p.More, err
 	}
-	known := Filter{Queue: f.Queue, EnteredWithin: f.EnteredWithin, Limit: f.Limit}
-	where, args := known.condition(s.sql.Texts, nil, false)
-	rows, err = s.listWhere(ctx, s.sql.Texts.ListSome, where+" AND "+index, args, false)
-	more = len(rows) == f.Limit
-	return slices.DeleteFunc(rows, func(r dialect.Row) bool { return r.State != f.States[0] }), more, err
+	text := sqlrun.ListText(s.sql.Texts.ListSome, "queue = :queue AND "+index, false)
+	err = s.readSlow(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+		rows, err = s.sql.Query(ctx, conn, text, dialect.Args{"queue": queue, "limit": limit})
+		return err
+	})
+	more = len(rows) == limit
+	return slices.DeleteFunc(rows, func(r dialect.Row) bool { return r.State != in }), more, err
 }
 
 // CountMovable counts tasks that an event may change, up to f.Limit. It looks at no more than f.Limit tasks of a queue
