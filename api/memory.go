@@ -33,9 +33,10 @@ type memory struct {
 // hold makes a request count n bytes from now on. It returns a problem if there is no room for them. What every request
 // may take counts nothing, so that a caller with large requests does not stop the small ones of others.
 func (m *memory) hold(n int64) *Problem {
-	if n = min(n, m.most); n <= maxSmallBody {
+	if n <= maxSmallBody {
 		n = 0
 	}
+	n = min(n, m.most)
 	switch more := n - m.held; {
 	case more > 0 && !m.shared.Take(m.caller, more):
 		return busy.problem()

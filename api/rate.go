@@ -79,7 +79,11 @@ const (
 
 // Authenticate implements auth.Authenticator.
 func (a authenticator) Authenticate(r *http.Request) (auth.Principal, error) {
-	sum := sha256.Sum256([]byte(r.Header.Get("Authorization")))
+	credentials := r.Header.Get("Authorization")
+	if token, ok := auth.Bearer(r); ok { // whatever its spelling
+		credentials = "Bearer " + token
+	}
+	sum := sha256.Sum256([]byte(credentials))
 	hash := string(sum[:])
 	name := a.accepted.name(hash)
 	for end := time.Now().Add(authenticateWait); !a.places.Take(name, 1); {

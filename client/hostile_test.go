@@ -27,7 +27,11 @@ func refusing(text string, status int) func(http.Handler) http.Handler {
 	return on("/settle", func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		body, _ := io.ReadAll(r.Body)
 		if bytes.Contains(body, []byte(text)) {
+			w.Header().Set("Content-Type", "application/problem+json")
 			w.WriteHeader(status)
+			if status == http.StatusUnprocessableEntity { // otherwise the response is not one of dbq serve
+				fmt.Fprint(w, `{"type":"urn:dbq:problem:invalid-request"}`)
+			}
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))

@@ -13,17 +13,20 @@ import (
 // under way from a server that is silent.
 type Line struct {
 	net.Conn
-	arrived atomic.Int64
+	arrived atomic.Int64 // since started
 }
 
 // Arrived returns when bytes last arrived.
-func (l *Line) Arrived() time.Time { return time.Unix(0, l.arrived.Load()) }
+func (l *Line) Arrived() time.Time { return started.Add(time.Duration(l.arrived.Load())) }
+
+// started has the monotonic clock, so that setting this computer's clock changes nothing.
+var started = time.Now()
 
 // Read notes when bytes arrive.
 func (l *Line) Read(b []byte) (int, error) {
 	n, err := l.Conn.Read(b)
 	if n > 0 {
-		l.arrived.Store(time.Now().UnixNano())
+		l.arrived.Store(int64(time.Since(started)))
 	}
 	return n, err
 }

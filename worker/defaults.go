@@ -34,7 +34,8 @@ const (
 // withDefaults checks the fields and sets those that are zero to their defaults.
 func (w Worker) withDefaults() (Worker, error) {
 	db, inDatabase := w.Queue.(*dbq.Queue)
-	if q := reflect.ValueOf(w.Queue); w.Queue == nil || q.Kind() == reflect.Pointer && q.IsNil() || (w.Handler == nil) == (w.BatchHandler == nil) {
+	q := reflect.ValueOf(w.Queue)
+	if w.Queue == nil || q.Kind() == reflect.Pointer && q.IsNil() || (w.Handler == nil) == (w.BatchHandler == nil) {
 		return w, fmt.Errorf("%w: Queue and one of Handler and BatchHandler are required", ErrConfig)
 	}
 	if w.BatchHandler != nil && len(w.Middleware) > 0 {

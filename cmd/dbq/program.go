@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 	"unicode/utf8"
 
@@ -93,6 +95,9 @@ func (p *programRunner) wait(ctx context.Context, cmd *exec.Cmd) (stopped bool, 
 		case <-ended:
 			return
 		case <-ctx.Done():
+		}
+		if errors.Is(cmd.Process.Signal(syscall.Signal(0)), os.ErrProcessDone) {
+			return // what it started keeps its stdout
 		}
 		stopped = true
 		_ = terminateGroup(cmd) // it may have ended meanwhile

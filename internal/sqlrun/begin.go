@@ -137,7 +137,9 @@ func (s *Session) Undoable(ctx context.Context, c dialect.Conn, f func() error) 
 	}
 	err := f()
 	if err != nil {
-		ctx = context.WithoutCancel(ctx)
+		var stop func()
+		ctx, stop = graceful(ctx, commitTimeout)
+		defer stop()
 		if _, ended := c.Exec(ctx, "ROLLBACK TO SAVEPOINT dbq_call"); ended != nil {
 			return err
 		}

@@ -82,7 +82,7 @@ func (s *Session) Exec(ctx context.Context, c dialect.Conn, text string, args di
 		return 0, err
 	}
 	n, err := c.Exec(ctx, q, values...)
-	if err == nil {
+	if ctx.Err() == nil { // a refusal is an answer, too
 		tryOf(ctx).answered()
 	}
 	return n, err

@@ -258,22 +258,14 @@ const limitsAtOnce = 2
 // limitsTx runs f in a transaction for lockLimits of a queue. The server ends it if the client is silent for ten
 // seconds: a client that stops would otherwise keep all checkouts of the queue waiting.
 func (s *Store) limitsTx(ctx context.Context, queue string, f func(context.Context, dialect.Conn) error) (err error) {
-	st, came := s.limitState(queue), time.Now()
-	st.once.Do(func() { st.gate = make(chan struct{}, limitsAtOnce) })
-	select {
-	case st.gate <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	defer func() { <-st.gate }()
-	if last := st.silence.Load(); last != nil && last.at.Sub(came) > time.Second {
-		return &sqlrun.TxError{Err: last.err} // it has waited for one that met a silent server: that is its own try
-	}
-	defer func() {
-		if sqlrun.Silent(err) {
-			st.silence.Store(&silence{time.Now(), err})
+	if !s.sql.Server.OneWriter { // there, all share one connection anyway
+		leave, failed := s.limitState(queue).enter(ctx)
+		if failed != nil {
+			return failed
 		}
-	}()
+		began := time.Now()
+		defer func() { leave(err, sqlrun.Silent(err) || s.IsConflict(err) && time.Since(began) >= lockWaited) }()
+	}
 	set, restore := s.sql.Texts.LimitIdle, s.sql.Texts.EndLimitIdle
 	if restore != "" {
 		return s.sql.LockedTx(ctx, dialect.Lock{Take: set, Free: restore}, f)
@@ -318,15 +310,37 @@ type limitState struct {
 	checked atomic.Int64 // when the queue was found to have none, in nanoseconds
 	refused atomic.Bool  // the last checkout found nothing that it might take
 
-	once    sync.Once
-	gate    chan struct{} // has an element for each limitsTx
-	silence atomic.Pointer[silence]
+	once sync.Once
+	gate chan struct{} // has an element for each limitsTx
+	late atomic.Pointer[lateError]
 }
 
-// silence is when the server fell silent in a limitsTx, and the error.
-type silence struct {
+// lateError is the error of a limitsTx that met a silent server, or waited for a lock in vain, and when it ended.
+type lateError struct {
 	at  time.Time
 	err error
+}
+
+// enter waits until a limitsTx may begin, and returns what to call with its error, and whether that came late. A caller
+// that has waited for another one's late error takes that as its own, instead of waiting as long once more.
+func (st *limitState) enter(ctx context.Context) (leave func(err error, late bool), err error) {
+	came := time.Now()
+	st.once.Do(func() { st.gate = make(chan struct{}, limitsAtOnce) })
+	select {
+	case st.gate <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if last := st.late.Load(); last != nil && last.at.Sub(came) >= lockWaited {
+		<-st.gate
+		return nil, &sqlrun.TxError{Err: last.err}
+	}
+	return func(err error, late bool) {
+		if late {
+			st.late.Store(&lateError{time.Now(), err})
+		}
+		<-st.gate
+	}, nil
 }
 
 func (s *Store) limitState(queue string) *limitState {

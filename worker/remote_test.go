@@ -10,11 +10,12 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/handling"
+	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/worker"
 )
 
-// advQueue is a queue without a database, by functions.
-type advQueue struct {
+// remoteQueue is a queue without a database, by functions.
+type remoteQueue struct {
 	name     string
 	checkout func(n int, lease, wait time.Duration) ([]dbq.Task, error)
 	final    func(error) bool
@@ -23,20 +24,21 @@ type advQueue struct {
 	settled []dbq.Outcome
 }
 
-func (q *advQueue) Name() string { return q.name }
+func (q *remoteQueue) Name() string { return q.name }
 
-func (q *advQueue) Checkout(_ context.Context, n int, lease time.Duration) ([]dbq.Task, error) {
+func (q *remoteQueue) Checkout(_ context.Context, n int, lease time.Duration) ([]dbq.Task, error) {
 	return q.checkout(n, lease, 0)
 }
 
-func (q *advQueue) ExtendMany(_ context.Context, ls []dbq.Lease, d time.Duration) (renewed, lost []dbq.Lease, _ error) {
+func (q *remoteQueue) ExtendMany(_ context.Context, ls []dbq.Lease, d time.Duration) (
+	renewed, lost []dbq.Lease, _ error) {
 	for i := range ls {
 		ls[i].Until = time.Now().Add(d)
 	}
 	return ls, nil, nil
 }
 
-func (q *advQueue) SettleMany(ctx context.Context, ss []dbq.Settlement) ([]dbq.Settled, error) {
+func (q *remoteQueue) SettleMany(ctx context.Context, ss []dbq.Settlement) ([]dbq.Settled, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -48,10 +50,10 @@ func (q *advQueue) SettleMany(ctx context.Context, ss []dbq.Settlement) ([]dbq.S
 	return make([]dbq.Settled, len(ss)), nil
 }
 
-// advRemote is an advQueue with what a *client.Queue has.
-type advRemote struct{ *advQueue }
+// remoteRemote is an remoteQueue with what a *client.Queue has.
+type remoteRemote struct{ *remoteQueue }
 
-func (q advRemote) Remote() handling.Remote {
+func (q remoteRemote) Remote() handling.Remote {
 	return handling.Remote{
 		Checkout: func(_ context.Context, _ string, n int, lease, wait time.Duration) ([]dbq.Task, error) {
 			return q.checkout(n, lease, wait) // the end of ctx does not interrupt it
@@ -60,25 +62,25 @@ func (q advRemote) Remote() handling.Remote {
 	}
 }
 
-func advTask(lease time.Duration) dbq.Task {
+func remoteTask(lease time.Duration) dbq.Task {
 	id := dbq.NewID()
 	return dbq.Task{ID: id, Queue: "adv", Attempt: 1, MaxAttempts: 5, Lease: dbq.Lease{
 		Task: id, Queue: "adv", Fence: 1, Attempt: 1, Until: time.Now().Add(lease)}}
 }
 
-func advNothing(context.Context, dbq.Task) error { return nil }
+func remoteNothing(context.Context, dbq.Task) error { return nil }
 
 // The tasks of a checkout that returns after DrainTimeout and Grace are released: their attempts count already.
-func TestAdvLateCheckoutIsReleasedAfterAShortDrain(t *testing.T) {
+func TestLateCheckoutIsReleasedAfterAShortDrain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q := &advQueue{name: "adv"}
+		q := &remoteQueue{name: "adv"}
 		q.checkout = func(_ int, lease, wait time.Duration) ([]dbq.Task, error) {
 			time.Sleep(wait * 3 / 4) // then a task becomes due
-			return []dbq.Task{advTask(lease)}, nil
+			return []dbq.Task{remoteTask(lease)}, nil
 		}
-		w := worker.Worker{Queue: advRemote{q}, PollMax: 20 * time.Second, DrainTimeout: time.Second, Grace: time.Second,
-			Handler: worker.Func(advNothing)}
+		w := worker.Worker{Queue: remoteRemote{q}, PollMax: 20 * time.Second, DrainTimeout: time.Second, Grace: time.Second,
+			Handler: worker.Func(remoteNothing)}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- w.Run(ctx) }()
@@ -87,19 +89,19 @@ func TestAdvLateCheckoutIsReleasedAfterAShortDrain(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Fatal(err)
 		}
-		if len(q.settled) != 1 {
-			t.Errorf("it settled %v, want a release of the task of the late checkout", q.settled)
+		if last := len(q.settled) - 1; last < 0 || q.settled[last].Event() != state.Release {
+			t.Errorf("it settled %v, want at last a release of the task of the late checkout", q.settled)
 		}
 	})
 }
 
 // A server may shorten the wait; the next request follows it at once.
-func TestAdvShortenedWaitIsFollowedByTheNext(t *testing.T) {
+func TestShortenedWaitIsFollowedByTheNext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var last time.Time
 		var longest time.Duration
-		q := &advQueue{name: "adv"}
+		q := &remoteQueue{name: "adv"}
 		q.checkout = func(int, time.Duration, time.Duration) ([]dbq.Task, error) {
 			if !last.IsZero() {
 				longest = max(longest, time.Since(last))
@@ -108,7 +110,7 @@ func TestAdvShortenedWaitIsFollowedByTheNext(t *testing.T) {
 			last = time.Now()
 			return nil, nil
 		}
-		w := worker.Worker{Queue: advRemote{q}, PollMax: 5 * time.Minute, Handler: worker.Func(advNothing)}
+		w := worker.Worker{Queue: remoteRemote{q}, PollMax: 5 * time.Minute, Handler: worker.Func(remoteNothing)}
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Hour)
 		defer cancel()
 		if err := w.Run(ctx); err != nil {
@@ -121,17 +123,17 @@ func TestAdvShortenedWaitIsFollowedByTheNext(t *testing.T) {
 }
 
 // A Queue that is only slow has not waited: the worker pauses between its checkouts.
-func TestAdvSlowQueueIsNotHammered(t *testing.T) {
+func TestSlowQueueIsNotHammered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
-		q := &advQueue{name: "adv"}
+		q := &remoteQueue{name: "adv"}
 		q.checkout = func(int, time.Duration, time.Duration) ([]dbq.Task, error) {
 			n++
 			time.Sleep(1100 * time.Millisecond)
 			return nil, nil
 		}
-		w := worker.Worker{Queue: q, Handler: worker.Func(advNothing), Logger: slog.New(slog.DiscardHandler)}
+		w := worker.Worker{Queue: q, Handler: worker.Func(remoteNothing), Logger: slog.New(slog.DiscardHandler)}
 		ctx, cancel := context.WithTimeout(t.Context(), 110*time.Second)
 		defer cancel()
 		if err := w.Run(ctx); err != nil {
@@ -144,18 +146,18 @@ func TestAdvSlowQueueIsNotHammered(t *testing.T) {
 }
 
 // An error that retrying cannot cure in one worker ends all of a Group.
-func TestAdvGroupEndsWithAFinalError(t *testing.T) {
+func TestGroupEndsWithAFinalError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		refused := &advQueue{name: "refused", final: func(error) bool { return true },
+		refused := &remoteQueue{name: "refused", final: func(error) bool { return true },
 			checkout: func(int, time.Duration, time.Duration) ([]dbq.Task, error) {
 				return nil, &dbq.Error{Op: "checkout", Err: dbq.ErrDenied}
 			}}
-		empty := &advQueue{name: "empty", checkout: func(int, time.Duration, time.Duration) ([]dbq.Task, error) {
+		empty := &remoteQueue{name: "empty", checkout: func(int, time.Duration, time.Duration) ([]dbq.Task, error) {
 			return nil, nil
 		}}
-		h := worker.Func(advNothing)
-		g := worker.Group{Workers: []worker.Worker{{Queue: advRemote{refused}, Handler: h}, {Queue: advRemote{empty}, Handler: h}}}
+		h := worker.Func(remoteNothing)
+		g := worker.Group{Workers: []worker.Worker{{Queue: remoteRemote{refused}, Handler: h}, {Queue: remoteRemote{empty}, Handler: h}}}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer cancel()
 		err := g.Run(ctx)
@@ -166,12 +168,12 @@ func TestAdvGroupEndsWithAFinalError(t *testing.T) {
 }
 
 // No query for due tasks is observed where there is none.
-func TestAdvNoQueryIsObserved(t *testing.T) {
+func TestNoQueryIsObserved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q := &advQueue{name: "adv", checkout: func(int, time.Duration, time.Duration) ([]dbq.Task, error) { return nil, nil }}
+		q := &remoteQueue{name: "adv", checkout: func(int, time.Duration, time.Duration) ([]dbq.Task, error) { return nil, nil }}
 		n := 0
-		w := worker.Worker{Queue: q, Handler: worker.Func(advNothing), Logger: slog.New(slog.DiscardHandler),
+		w := worker.Worker{Queue: q, Handler: worker.Func(remoteNothing), Logger: slog.New(slog.DiscardHandler),
 			Observe: func(o worker.Observation) {
 				if o.Type == worker.Queried {
 					n++

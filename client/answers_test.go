@@ -16,7 +16,7 @@ import (
 )
 
 // once answers the first request whose path ends in suffix with a problem of dbq, or only a status if name is "".
-func advOnce(suffix, name string, status int) func(next http.Handler) http.Handler {
+func remoteOnce(suffix, name string, status int) func(next http.Handler) http.Handler {
 	var n atomic.Int64
 	return on(suffix, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		if n.Add(1) > 1 {
@@ -35,7 +35,7 @@ func advOnce(suffix, name string, status int) func(next http.Handler) http.Handl
 }
 
 // One response that is not about the outcome does not replace it.
-func TestAdvOneBadResponseToASettleLosesNoOutcome(t *testing.T) {
+func TestOneBadResponseToASettleLosesNoOutcome(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		problem string
@@ -48,7 +48,7 @@ func TestAdvOneBadResponseToASettleLosesNoOutcome(t *testing.T) {
 			t.Parallel()
 			s := newSite(t)
 			e := s.enqueue("a")[0]
-			s.change(advOnce("/settle", c.problem, c.status))
+			s.change(remoteOnce("/settle", c.problem, c.status))
 			var calls atomic.Int64
 			w := s.worker(worker.HandlerFunc(func(context.Context, dbq.Task) dbq.Outcome {
 				calls.Add(1)
@@ -67,11 +67,11 @@ func TestAdvOneBadResponseToASettleLosesNoOutcome(t *testing.T) {
 }
 
 // A server that is stopping does not end the worker.
-func TestAdvStoppingServerDoesNotEndTheWorker(t *testing.T) {
+func TestStoppingServerDoesNotEndTheWorker(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	e := s.enqueue("a")[0]
-	s.change(advOnce("/checkout", "closed", 503))
+	s.change(remoteOnce("/checkout", "closed", 503))
 	w := s.worker(worker.Func(func(context.Context, dbq.Task) error { return nil }))
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
@@ -82,7 +82,7 @@ func TestAdvStoppingServerDoesNotEndTheWorker(t *testing.T) {
 }
 
 // While no outcome can be stored, the worker holds no more tasks than it can handle at once and settle in a batch.
-func TestAdvNothingGrowsWhileSettlesFail(t *testing.T) {
+func TestNothingGrowsWhileSettlesFail(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	es := s.enqueue(make([]string, 3000)...)
@@ -104,14 +104,15 @@ func TestAdvNothingGrowsWhileSettlesFail(t *testing.T) {
 		}
 	}
 	_ = stop()
-	t.Logf("with Concurrency 2 and Batch 10, after 10 s: %d tasks held, %d handled, %d requests to settle", n, calls.Load(), settles.Load())
+	t.Logf("with Concurrency 2 and Batch 10, after 10 s: %d tasks held, %d handled, %d requests to settle",
+		n, calls.Load(), settles.Load())
 	if n > 1100 {
 		t.Errorf("it holds %d tasks", n)
 	}
 }
 
 // A nil queue is refused, as one of a database is.
-func TestAdvNilQueueIsRefused(t *testing.T) {
+func TestNilQueueIsRefused(t *testing.T) {
 	t.Parallel()
 	defer func() {
 		if v := recover(); v != nil {
@@ -125,7 +126,7 @@ func TestAdvNilQueueIsRefused(t *testing.T) {
 }
 
 // One task that makes the server fail does not fill the log, and is not sent four times a second forever.
-func TestAdvOneFailingTaskIsQuiet(t *testing.T) {
+func TestOneFailingTaskIsQuiet(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.enqueue("bad")
