@@ -119,7 +119,8 @@ func TestNilQueueIsRefused(t *testing.T) {
 			t.Errorf("Run panics: %v", v)
 		}
 	}()
-	w := worker.Worker{Queue: (*client.Queue)(nil), Handler: worker.Func(func(context.Context, dbq.Task) error { return nil })}
+	w := worker.Worker{Queue: (*client.Queue)(nil),
+		Handler: worker.Func(func(context.Context, dbq.Task) error { return nil })}
 	if err := w.Run(t.Context()); err == nil {
 		t.Error("Run returns nil")
 	}

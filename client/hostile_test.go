@@ -153,7 +153,9 @@ func TestWorkerIsPacedAtAnEmptyServer(t *testing.T) {
 		n.Add(1)
 		fmt.Fprint(w, `{"tasks":[]}`)
 	}))
-	stop := s.start(s.worker(worker.Func(func(context.Context, dbq.Task) error { return nil })))
+	w := s.worker(worker.Func(func(context.Context, dbq.Task) error { return nil }))
+	w.PollMin = 100 * time.Millisecond // of growing pauses, less a random part of up to half
+	stop := s.start(w)
 	time.Sleep(time.Second)
 	must(t, stop())
 	if got := n.Load(); got < 2 || got > 10 {

@@ -14,8 +14,8 @@ import (
 	"github.com/dbq-go/dbq/worker"
 )
 
-// remoteQueue is a queue without a database, by functions.
-type remoteQueue struct {
+// farQueue is a queue without a database, by functions.
+type farQueue struct {
 	name     string
 	checkout func(n int, lease, wait time.Duration) ([]dbq.Task, error)
 	final    func(error) bool
@@ -24,13 +24,13 @@ type remoteQueue struct {
 	settled []dbq.Outcome
 }
 
-func (q *remoteQueue) Name() string { return q.name }
+func (q *farQueue) Name() string { return q.name }
 
-func (q *remoteQueue) Checkout(_ context.Context, n int, lease time.Duration) ([]dbq.Task, error) {
+func (q *farQueue) Checkout(_ context.Context, n int, lease time.Duration) ([]dbq.Task, error) {
 	return q.checkout(n, lease, 0)
 }
 
-func (q *remoteQueue) ExtendMany(_ context.Context, ls []dbq.Lease, d time.Duration) (
+func (q *farQueue) ExtendMany(_ context.Context, ls []dbq.Lease, d time.Duration) (
 	renewed, lost []dbq.Lease, _ error) {
 	for i := range ls {
 		ls[i].Until = time.Now().Add(d)
@@ -38,7 +38,7 @@ func (q *remoteQueue) ExtendMany(_ context.Context, ls []dbq.Lease, d time.Durat
 	return ls, nil, nil
 }
 
-func (q *remoteQueue) SettleMany(ctx context.Context, ss []dbq.Settlement) ([]dbq.Settled, error) {
+func (q *farQueue) SettleMany(ctx context.Context, ss []dbq.Settlement) ([]dbq.Settled, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -50,10 +50,10 @@ func (q *remoteQueue) SettleMany(ctx context.Context, ss []dbq.Settlement) ([]db
 	return make([]dbq.Settled, len(ss)), nil
 }
 
-// remoteRemote is an remoteQueue with what a *client.Queue has.
-type remoteRemote struct{ *remoteQueue }
+// served is an farQueue with what a *client.Queue has.
+type served struct{ *farQueue }
 
-func (q remoteRemote) Remote() handling.Remote {
+func (q served) Remote() handling.Remote {
 	return handling.Remote{
 		Checkout: func(_ context.Context, _ string, n int, lease, wait time.Duration) ([]dbq.Task, error) {
 			return q.checkout(n, lease, wait) // the end of ctx does not interrupt it
@@ -62,25 +62,25 @@ func (q remoteRemote) Remote() handling.Remote {
 	}
 }
 
-func remoteTask(lease time.Duration) dbq.Task {
+func farTask(lease time.Duration) dbq.Task {
 	id := dbq.NewID()
-	return dbq.Task{ID: id, Queue: "adv", Attempt: 1, MaxAttempts: 5, Lease: dbq.Lease{
-		Task: id, Queue: "adv", Fence: 1, Attempt: 1, Until: time.Now().Add(lease)}}
+	return dbq.Task{ID: id, Queue: "far", Attempt: 1, MaxAttempts: 5, Lease: dbq.Lease{
+		Task: id, Queue: "far", Fence: 1, Attempt: 1, Until: time.Now().Add(lease)}}
 }
 
-func remoteNothing(context.Context, dbq.Task) error { return nil }
+func succeed(context.Context, dbq.Task) error { return nil }
 
 // The tasks of a checkout that returns after DrainTimeout and Grace are released: their attempts count already.
 func TestLateCheckoutIsReleasedAfterAShortDrain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q := &remoteQueue{name: "adv"}
+		q := &farQueue{name: "far"}
 		q.checkout = func(_ int, lease, wait time.Duration) ([]dbq.Task, error) {
 			time.Sleep(wait * 3 / 4) // then a task becomes due
-			return []dbq.Task{remoteTask(lease)}, nil
+			return []dbq.Task{farTask(lease)}, nil
 		}
-		w := worker.Worker{Queue: remoteRemote{q}, PollMax: 20 * time.Second, DrainTimeout: time.Second, Grace: time.Second,
-			Handler: worker.Func(remoteNothing)}
+		w := worker.Worker{Queue: served{q}, PollMax: 20 * time.Second, DrainTimeout: time.Second, Grace: time.Second,
+			Handler: worker.Func(succeed)}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- w.Run(ctx) }()
@@ -101,7 +101,7 @@ func TestShortenedWaitIsFollowedByTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var last time.Time
 		var longest time.Duration
-		q := &remoteQueue{name: "adv"}
+		q := &farQueue{name: "far"}
 		q.checkout = func(int, time.Duration, time.Duration) ([]dbq.Task, error) {
 			if !last.IsZero() {
 				longest = max(longest, time.Since(last))
@@ -110,7 +110,7 @@ func TestShortenedWaitIsFollowedByTheNext(t *testing.T) {
 			last = time.Now()
 			return nil, nil
 		}
-		w := worker.Worker{Queue: remoteRemote{q}, PollMax: 5 * time.Minute, Handler: worker.Func(remoteNothing)}
+		w := worker.Worker{Queue: served{q}, PollMax: 5 * time.Minute, Handler: worker.Func(succeed)}
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Hour)
 		defer cancel()
 		if err := w.Run(ctx); err != nil {
@@ -127,13 +127,13 @@ func TestSlowQueueIsNotHammered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
-		q := &remoteQueue{name: "adv"}
+		q := &farQueue{name: "far"}
 		q.checkout = func(int, time.Duration, time.Duration) ([]dbq.Task, error) {
 			n++
 			time.Sleep(1100 * time.Millisecond)
 			return nil, nil
 		}
-		w := worker.Worker{Queue: q, Handler: worker.Func(remoteNothing), Logger: slog.New(slog.DiscardHandler)}
+		w := worker.Worker{Queue: q, Handler: worker.Func(succeed), Logger: slog.New(slog.DiscardHandler)}
 		ctx, cancel := context.WithTimeout(t.Context(), 110*time.Second)
 		defer cancel()
 		if err := w.Run(ctx); err != nil {
@@ -149,15 +149,16 @@ func TestSlowQueueIsNotHammered(t *testing.T) {
 func TestGroupEndsWithAFinalError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		refused := &remoteQueue{name: "refused", final: func(error) bool { return true },
+		refused := &farQueue{name: "refused", final: func(error) bool { return true },
 			checkout: func(int, time.Duration, time.Duration) ([]dbq.Task, error) {
 				return nil, &dbq.Error{Op: "checkout", Err: dbq.ErrDenied}
 			}}
-		empty := &remoteQueue{name: "empty", checkout: func(int, time.Duration, time.Duration) ([]dbq.Task, error) {
+		empty := &farQueue{name: "empty", checkout: func(int, time.Duration, time.Duration) ([]dbq.Task, error) {
 			return nil, nil
 		}}
-		h := worker.Func(remoteNothing)
-		g := worker.Group{Workers: []worker.Worker{{Queue: remoteRemote{refused}, Handler: h}, {Queue: remoteRemote{empty}, Handler: h}}}
+		h := worker.Func(succeed)
+		g := worker.Group{Workers: []worker.Worker{
+			{Queue: served{refused}, Handler: h}, {Queue: served{empty}, Handler: h}}}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer cancel()
 		err := g.Run(ctx)
@@ -171,9 +172,9 @@ func TestGroupEndsWithAFinalError(t *testing.T) {
 func TestNoQueryIsObserved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q := &remoteQueue{name: "adv", checkout: func(int, time.Duration, time.Duration) ([]dbq.Task, error) { return nil, nil }}
+		q := &farQueue{name: "far", checkout: func(int, time.Duration, time.Duration) ([]dbq.Task, error) { return nil, nil }}
 		n := 0
-		w := worker.Worker{Queue: q, Handler: worker.Func(remoteNothing), Logger: slog.New(slog.DiscardHandler),
+		w := worker.Worker{Queue: q, Handler: worker.Func(succeed), Logger: slog.New(slog.DiscardHandler),
 			Observe: func(o worker.Observation) {
 				if o.Type == worker.Queried {
 					n++
