@@ -18,6 +18,7 @@ import (
 func TestAProgramThatHasEndedIsNotStopped(t *testing.T) {
 	a := &app{surroundings: surroundings{out: io.Discard, err: io.Discard, dir: t.TempDir()}}
 	p := newProgramRunner(a, []string{"/bin/sh", "-c", "sleep 3 & exit 0"}, nil, true)
+	defer p.stop()
 	p.grace = 5 * time.Second
 	ctx, stop := context.WithTimeout(context.Background(), 500*time.Millisecond)
 	defer stop()
