@@ -82,31 +82,53 @@ func besideATransaction(t *testing.T, c *dbq.Client, q *dbq.Queue, task dbq.Task
 	}
 }
 
-// However many callers wait for SQLite's writer, none waits longer than busy_timeout, which is a second at least.
+// However many callers wait for SQLite's writer, none waits longer than busy_timeout, which is a second at least: not
+// for the others, and not for the limits of its queue.
 func TestEachCallWaitsForTheWriterInItsOwnTime(t *testing.T) {
 	t.Parallel()
-	c, err := dbq.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db")+"?busy_timeout=0", dbq.WithMigrate())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	tx, err := c.DB().BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tx.Rollback()
-	begun := time.Now()
-	var all sync.WaitGroup
-	for range 20 { // one after the other, they would wait for 20 seconds
-		all.Go(func() {
-			_, err := c.Queue("q").Enqueue(t.Context(), dbq.NewTask{})
-			if !errors.Is(err, dbq.ErrWriterBusy) || errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("got %v, want ErrWriterBusy", err)
+	for name, call := range map[string]func(ctx context.Context, q *dbq.Queue) error{
+		"enqueue": func(ctx context.Context, q *dbq.Queue) error {
+			_, err := q.Enqueue(ctx, dbq.NewTask{})
+			return err
+		},
+		"checkout": func(ctx context.Context, q *dbq.Queue) error {
+			_, err := q.Checkout(ctx, 1, time.Minute)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, err := dbq.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db")+"?busy_timeout=0", dbq.WithMigrate())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			err = admin.New(c).ConfigureLimits(t.Context(), "q", func(l *admin.QueueLimits) { l.Leased = 100 })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.Queue("q").Enqueue(t.Context(), dbq.NewTask{}); err != nil {
+				t.Fatal(err)
+			}
+			tx, err := c.DB().BeginTx(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tx.Rollback()
+			begun := time.Now()
+			var all sync.WaitGroup
+			for range 20 { // one after the other, they would wait for 20 seconds
+				all.Go(func() {
+					err := call(t.Context(), c.Queue("q"))
+					if !errors.Is(err, dbq.ErrWriterBusy) || errors.Is(err, context.DeadlineExceeded) {
+						t.Errorf("got %v, want ErrWriterBusy", err)
+					}
+				})
+			}
+			all.Wait()
+			if took := time.Since(begun); took > 5*time.Second {
+				t.Errorf("the last call waited for %v", took)
 			}
 		})
-	}
-	all.Wait()
-	if took := time.Since(begun); took > 5*time.Second {
-		t.Errorf("the last call waited for %v", took)
 	}
 }

@@ -51,8 +51,8 @@ type Config struct {
 	Timeout time.Duration
 	// MaxRequests limits the requests of each database that run at once, except those of MaxWaiting. Others get 503 with
 	// Retry-After. Each caller may use as many as are free: one that takes all that it can gets half of them, the next one
-	// half of the rest, and so on. It also limits the requests that are authenticated at once. There, a
-	// caller is a header Authorization, and all whose header was not accepted before are one. The default is 100.
+	// half of the rest, and so on. It also limits the requests that are authenticated at once. There, a caller is a
+	// header Authorization, and all whose header was not accepted before are one. The default is 100.
 	MaxRequests int
 	// MaxMemory limits, in bytes, what requests take at once of memory: large bodies while they arrive and with what is
 	// decoded from them, tasks that are checked out or read, and responses until they are sent. It is shared as

@@ -122,8 +122,7 @@ type wireSettled struct {
 	Problem *wireProblem `json:"problem"`
 }
 
-// extension returns a lease and its progress as they are sent. Each request carries the last progress, so one that the
-// server serves late puts back nothing for long.
+// extension returns a lease and its progress as they are sent.
 func extension(l *dbq.Lease) wireExtension {
 	e := wireExtension{Lease: l.Token}
 	if len(l.Progress) > 0 {

@@ -74,6 +74,20 @@ func (s *remote) isConflict(error) bool { return false }
 
 func (s *remote) attrs() []any { return s.Remote.Attrs }
 
+// settle leaves time for another try within the lease, as a database's calls do themselves. Unlike a database, a server
+// does not find out whether an earlier call has settled a task whose lease is gone: it probably has.
+func (s *remote) settle(ctx context.Context, batch []settlement, ss []dbq.Settlement) ([]dbq.Settled, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.settings().lease/3)
+	defer cancel()
+	out, err := s.cfg.Queue.SettleMany(ctx, ss)
+	for i := range out {
+		if batch[i].again && errors.Is(out[i].Err, dbq.ErrLeaseLost) {
+			out[i].Err = nil
+		}
+	}
+	return out, err
+}
+
 // refuses takes only invalid settlements for refused. A task must not end because of what a proxy, or a server that is
 // stopping, says.
 func (s *remote) refuses(err error) (refused, maybe bool) {

@@ -20,8 +20,9 @@ type farQueue struct {
 	checkout func(n int, lease, wait time.Duration) ([]dbq.Task, error)
 	final    func(error) bool
 
-	mu      sync.Mutex
-	settled []dbq.Outcome
+	mu       sync.Mutex
+	extended []time.Time
+	settled  []dbq.Outcome
 }
 
 func (q *farQueue) Name() string { return q.name }
@@ -32,6 +33,9 @@ func (q *farQueue) Checkout(_ context.Context, n int, lease time.Duration) ([]db
 
 func (q *farQueue) ExtendMany(_ context.Context, ls []dbq.Lease, d time.Duration) (
 	renewed, lost []dbq.Lease, _ error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.extended = append(q.extended, time.Now())
 	for i := range ls {
 		ls[i].Until = time.Now().Add(d)
 	}
@@ -50,7 +54,7 @@ func (q *farQueue) SettleMany(ctx context.Context, ss []dbq.Settlement) ([]dbq.S
 	return make([]dbq.Settled, len(ss)), nil
 }
 
-// served is an farQueue with what a *client.Queue has.
+// served is a farQueue with what a *client.Queue has.
 type served struct{ *farQueue }
 
 func (q served) Remote() handling.Remote {
@@ -187,6 +191,44 @@ func TestNoQueryIsObserved(t *testing.T) {
 		}
 		if n > 0 {
 			t.Errorf("%d queries were observed, none was made", n)
+		}
+	})
+}
+
+// A Worker runs on any Queue: it polls, keeps the leases of long handlers, and settles.
+func TestAnyQueueWillDo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		due := false
+		q := &farQueue{name: "far"}
+		q.checkout = func(_ int, lease, _ time.Duration) ([]dbq.Task, error) {
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			if !due {
+				return nil, nil
+			}
+			due = false
+			return []dbq.Task{farTask(lease)}, nil
+		}
+		w := worker.Worker{Queue: q, Lease: 30 * time.Second, Logger: slog.New(slog.DiscardHandler),
+			Handler: worker.Func(func(ctx context.Context, _ dbq.Task) error {
+				time.Sleep(time.Minute)
+				return ctx.Err()
+			})}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- w.Run(ctx) }()
+		time.Sleep(time.Hour)
+		q.mu.Lock()
+		due = true
+		q.mu.Unlock()
+		time.Sleep(2 * time.Minute)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+		if len(q.settled) != 1 || q.settled[0].Retries() || len(q.extended) < 5 || len(q.extended) > 7 {
+			t.Errorf("it settled %v and extended at %v, want a completion and an extension each 10 s", q.settled, q.extended)
 		}
 	})
 }

@@ -117,19 +117,9 @@ func (s *settler) flush(batch []settlement) (gone []settlement, err error) {
 
 // try makes one call.
 func (s *settler) try(batch []settlement) ([]dbq.Settled, error) {
-	patience := s.settings().lease
-	if s.db == nil {
-		patience /= 3 // a database's calls have this patience themselves
-	}
-	ctx, cancel := context.WithTimeout(s.shutdown.final, patience)
+	ctx, cancel := context.WithTimeout(s.shutdown.final, s.settings().lease)
 	defer cancel()
-	out, err := s.cfg.Queue.SettleMany(ctx, s.leases.settlements(batch))
-	for i := range out {
-		if s.db == nil && batch[i].again && errors.Is(out[i].Err, dbq.ErrLeaseLost) {
-			out[i].Err = nil // an earlier call has probably settled it; a database finds out
-		}
-	}
-	return out, err
+	return s.source.settle(ctx, batch, s.leases.settlements(batch))
 }
 
 // settled processes the answer to a batch.

@@ -43,6 +43,8 @@ type source interface {
 	isConflict(err error) bool
 	// attrs describes the database or the server in the log.
 	attrs() []any
+	// settle sends the settlements of a batch.
+	settle(ctx context.Context, batch []settlement, ss []dbq.Settlement) ([]dbq.Settled, error)
 	// refuses reports whether a request to settle was refused because of the settlements in it, and otherwise whether it
 	// may have failed because of one of them.
 	refuses(err error) (refused, maybe bool)
@@ -114,6 +116,10 @@ func (s *inDatabase) attrs() []any {
 		attrs = append(attrs, "database", t.String())
 	}
 	return attrs
+}
+
+func (s *inDatabase) settle(ctx context.Context, _ []settlement, ss []dbq.Settlement) ([]dbq.Settled, error) {
+	return s.db.SettleMany(ctx, ss)
 }
 
 func (s *inDatabase) refuses(err error) (refused, maybe bool) { return refuses(err), false }
