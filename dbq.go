@@ -103,6 +103,9 @@ func Open(ctx context.Context, dsn string, opts ...Option) (*Client, error) {
 // New makes a client on a pool that the caller owns and closes. It needs no registered dialect. It returns the errors
 // of Open. For a pgx pool use postgres.FromPool of dialect/postgres. On SQLite, prefer Open, which separates the one
 // writing connection from the readers.
+//
+// A client and the program's transactions share the pool. If these can take all of its connections, workers cannot renew
+// their leases: give New a pool of its own, and the program's by WithTxDB.
 func New(ctx context.Context, db *sql.DB, d dialect.Dialect, opts ...Option) (*Client, error) {
 	if db == nil || d == nil {
 		return nil, &Error{Op: "open", Err: fmt.Errorf("%w: New needs a pool and a dialect", ErrOption)}
@@ -111,7 +114,7 @@ func New(ctx context.Context, db *sql.DB, d dialect.Dialect, opts ...Option) (*C
 	if err != nil {
 		return nil, err
 	}
-	return open(ctx, dialect.Pool{Write: db, Read: db}, d, "", cfg)
+	return open(ctx, dialect.Pool{Write: db, Read: db, Caller: cfg.txDB}, d, "", cfg)
 }
 
 func open(ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn string, cfg config) (*Client, error) {
@@ -172,8 +175,8 @@ func (c *Client) Close() error {
 
 // DB returns a pool in which to begin transactions for the Tx calls. For a client made by Open it is separate from
 // the connections that the client itself uses, and of the same size: pool_max_conns in the DSN, 16 by default. So
-// workers can renew their leases however many transactions are open. For a client made by New, it is the given pool.
-// Running workers reserve half of its connections, at most 4.
+// workers can renew their leases however many transactions are open. For a client made by New, it is the pool given to
+// New, or that of WithTxDB.
 //
 // On SQLite, it is the one writing connection, and a transaction blocks all other writes of the client. A goroutine
 // that has a transaction open must write only through the Tx methods. Any other call waits for the transaction, and

@@ -54,6 +54,9 @@ func configOf(dsn string, opts []Option) (config, error) {
 			err = fmt.Errorf("%w: WithPassword: %s has no passwords", ErrOption, drv.Dialect.Name())
 		}
 	}
+	if err == nil && cfg.txDB != nil && dsn != "" {
+		err = fmt.Errorf("%w: WithTxDB: Open makes this pool", ErrOption)
+	}
 	if err != nil {
 		err = &Error{Op: "open", Err: err}
 	}
@@ -73,6 +76,10 @@ func bareClient(ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn s
 	}
 	if server.NoSchemas && cfg.names.Schema != "" {
 		return nil, &Error{Op: "open", Err: fmt.Errorf("%w: WithSchema: %s has no schemas; use WithPrefix",
+			ErrOption, server.Product)}
+	}
+	if server.OneWriter && cfg.txDB != nil {
+		return nil, &Error{Op: "open", Err: fmt.Errorf("%w: WithTxDB: all transactions share the one writer of %s",
 			ErrOption, server.Product)}
 	}
 	session := sqlrun.NewSession(d, pool, server, cfg.names)

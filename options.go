@@ -2,6 +2,7 @@ package dbq
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"log/slog"
 	"os"
@@ -60,6 +61,7 @@ type config struct {
 	headers       []func(ctx context.Context) map[string]string
 	clock         func() time.Time
 	password      dialect.Password
+	txDB          *sql.DB
 	given         map[string]bool // options that can be given only once
 }
 
@@ -157,6 +159,14 @@ func WithClock(now func() time.Time) Option {
 // databases without passwords, and New always does, because its caller connects. docs/passwords.md has examples.
 func WithPassword(password func(ctx context.Context) (string, error)) Option {
 	return setting("WithPassword", password != nil, "a function", func(c *config) { c.password = password })
+}
+
+// WithTxDB sets the pool that Client.DB returns, for the program's transactions, on the same database as the pool given to
+// New. That then serves only the client, so that workers can renew their leases however many transactions are open. Its
+// caller closes it. Open refuses the option, because it makes such a pool, and New refuses it on SQLite, where all
+// transactions share one writer.
+func WithTxDB(db *sql.DB) Option {
+	return setting("WithTxDB", db != nil, "a pool", func(c *config) { c.txDB = db })
 }
 
 func newConfig(dsn string, opts []Option) (config, error) {

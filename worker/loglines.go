@@ -19,8 +19,7 @@ var (
 	lineResumed   = &line{slog.LevelInfo, "worker: resumed"}
 	lineStoppedBy = &line{slog.LevelInfo, "worker: stopped by an operator"}
 	lineSettings  = &line{slog.LevelInfo, "worker: settings changed"}
-	lineOneConn   = &line{slog.LevelWarn, "worker: the pool given to New has one connection"}
-	linePool      = &line{slog.LevelWarn, "worker: more handlers than connections for their transactions"}
+	linePool      = &line{slog.LevelWarn, "worker: too few connections for the handlers' transactions"}
 	lineLeave     = &line{slog.LevelWarn, "worker: cannot deregister"}
 )
 

@@ -23,37 +23,45 @@ func (d manyWriters) Probe(ctx context.Context, db *sql.DB) (dialect.Server, err
 	return s, err
 }
 
-func TestMoreHandlersThanConnectionsAreReported(t *testing.T) {
+func TestTooFewConnectionsAreReported(t *testing.T) {
 	t.Parallel()
-	pool, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db"))
-	if err != nil {
-		t.Fatal(err)
+	open := func(limit int) *sql.DB {
+		pool, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { pool.Close() })
+		pool.Write.SetMaxOpenConns(limit)
+		return pool.Write
 	}
-	t.Cleanup(func() { pool.Close() })
 	for name, c := range map[string]struct {
 		d           dialect.Dialect
-		concurrency int
+		shared, own int
 		want        bool
 	}{
-		"too many":   {manyWriters{}, 2, true},
-		"as many":    {manyWriters{}, 1, false},
-		"one writer": {sqlite.Dialect{}, 2, false},
+		"handlers can take all connections":    {d: manyWriters{}, shared: 5, want: true},
+		"the worker has some left":             {d: manyWriters{}, shared: 6},
+		"no limit":                             {d: manyWriters{}},
+		"handlers wait for each other":         {d: manyWriters{}, shared: 1, own: 4, want: true},
+		"handlers have a pool of their own":    {d: manyWriters{}, shared: 2, own: 4},
+		"one writer, so they wait in any case": {d: sqlite.Dialect{}, shared: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			var log lockedBuffer
 			logger := slog.New(slog.NewTextHandler(&log, nil))
-			client, err := dbq.New(t.Context(), pool.Write, c.d, dbq.WithMigrate(), dbq.WithLogger(logger))
+			db, opts := open(c.shared), []dbq.Option{dbq.WithMigrate(), dbq.WithLogger(logger)}
+			if c.own > 0 {
+				db, opts = open(c.own), append(opts, dbq.WithTxDB(db))
+			}
+			client, err := dbq.New(t.Context(), db, c.d, opts...)
 			if err != nil {
 				t.Fatal(err)
 			}
-			runEmpty(t, worker.Worker{Queue: client.Queue("q"), Concurrency: c.concurrency, Logger: logger,
+			runEmpty(t, worker.Worker{Queue: client.Queue("q"), Concurrency: 2, Logger: logger,
 				Handler: worker.Func(func(context.Context, dbq.Task) error { return nil })})
-			if got := strings.Contains(log.String(), "concurrency=2 connections=1"); got != c.want {
+			if got := strings.Contains(log.String(), "too few connections"); got != c.want {
 				t.Errorf("reported: %v, want %v: %s", got, c.want, log.String())
-			}
-			want := !client.Info().Server.OneWriter
-			if got := strings.Contains(log.String(), "has one connection"); got != want {
-				t.Errorf("a pool of one connection is reported: %v, want %v: %s", got, want, log.String())
 			}
 		})
 	}

@@ -58,8 +58,6 @@ type run struct {
 	*env
 	began     time.Time
 	base, own context.Context // Run's values, not its end, for handlers; and Run's, for the worker's own statements
-	unreserve func()          // returns the connections reserved in own
-	reserved  int             // the number of these connections
 
 	poison    *poisonHook
 	results   *results
@@ -95,10 +93,10 @@ func (w *Worker) newRun(ctx context.Context, part *share) (*run, error) {
 	e.cfg.ID = cmp.Or(cfg.ID, member, newID())
 	e.inForce.Store(resolve(&e.cfg, control.Settings{}))
 	e.health = newHealth(e.log)
-	r := &run{env: e, began: time.Now(), base: context.WithoutCancel(ctx), own: ctx, unreserve: func() {}}
+	r := &run{env: e, began: time.Now(), base: context.WithoutCancel(ctx), own: ctx}
 	if e.source = newRemote(e); e.db != nil {
 		e.source = newInDatabase(e)
-		r.reserve(ctx)
+		r.own = sqlrun.WithPatience(ctx, func() time.Duration { return e.settings().lease / 3 })
 	}
 	e.shutdown = newShutdown(r.base, context.WithoutCancel(r.own))
 	r.join()
@@ -115,21 +113,6 @@ func newID() string {
 		host = "go"
 	}
 	return host[:min(len(host), 64)] + "#" + strings.ToLower(rand.Text()[:10])
-}
-
-// reserve reserves connections of a pool that was given to dbq.New for the worker's own statements, so they never
-// wait for connections held by handlers' transactions. All workers of the process together reserve half of the pool's
-// limit, at most 4.
-func (r *run) reserve(ctx context.Context) {
-	c := access.Of(r.db.Client())
-	pool := c.Store.Pool()
-	if pool.Caller == nil && pool.Write.Stats().MaxOpenConnections == 1 && !c.Store.Server().OneWriter {
-		r.log.write(lineOneConn,
-			"cure", "raise the pool's limit to 3 or more: no lease is renewed while a transaction is open")
-	}
-	r.own, r.reserved, r.unreserve = c.Store.Reserve(sqlrun.WithPatience(ctx, func() time.Duration {
-		return r.settings().lease / 3
-	}))
 }
 
 // join creates and connects the parts.
@@ -173,7 +156,6 @@ func (r *run) joinDatabase(member string) {
 // run is Run.
 func (r *run) run() error {
 	ctx, cancel := context.WithCancel(r.own)
-	defer r.unreserve()
 	defer cancel()
 	defer r.shutdown.close()
 	r.logStart()
@@ -204,7 +186,6 @@ func (r *run) run() error {
 
 // step is Step.
 func (r *run) step() (t dbq.Task, found bool, err error) {
-	defer r.unreserve()
 	defer r.log.close()
 	defer r.shutdown.close()
 	defer r.startSettling(r.own)()
@@ -304,18 +285,25 @@ func (r *run) logStop(err error) {
 	r.log.write(lineStopped, attrs...)
 }
 
-// checkPool logs a warning if there are more handlers than connections for their transactions. It is not an error,
-// because not every handler begins a transaction.
+// checkPool logs a warning if the handlers' transactions can take all connections. It is not an error, because not every
+// handler begins a transaction.
 func (r *run) checkPool() {
 	if r.db == nil {
 		return
 	}
 	client := r.db.Client()
-	limit := client.DB().Stats().MaxOpenConnections
-	left := limit - r.reserved
-	if limit == 0 || r.cfg.Concurrency <= left || client.Info().Server.OneWriter {
-		return
+	limit, need := client.DB().Stats().MaxOpenConnections, r.cfg.Concurrency
+	cure := "handlers wait for each other: raise pool_max_conns in the DSN, or lower Concurrency"
+	if client.DB() == access.Of(client).Store.Pool().Write {
+		need += ownConns
+		cure = "a lease is not renewed while transactions have all connections: give New a pool of its own, and yours " +
+			"by WithTxDB; or raise the pool's limit to Concurrency plus 4"
 	}
-	r.log.write(linePool, "concurrency", r.cfg.Concurrency, "connections", left,
-		"cure", "raise pool_max_conns in the DSN, or the limit of the pool given to New, or lower Concurrency")
+	if limit > 0 && limit < need && !client.Info().Server.OneWriter {
+		r.log.write(linePool, "concurrency", r.cfg.Concurrency, "connections", limit, "cure", cure)
+	}
 }
+
+// ownConns is how many connections a worker uses at once: seldom more than for a renewal, a checkout and two
+// settlements.
+const ownConns = 4

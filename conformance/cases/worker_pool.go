@@ -26,12 +26,11 @@ func workerTransactions(t *test) {
 	t.inTransactions(c, 20, busyAtFirst())
 }
 
-func workerCallersPool(t *test) {
-	t.inTransactions(t.openCallersPool(16), 20, busyAtFirst())
-}
-
-func workerSmallPool(t *test) {
-	t.inTransactions(t.openCallersPool(4), 20, busyAtFirst())
+func workerTxDB(t *test) {
+	_, pool, err := sqlrun.Open(t.ctx, t.DSN)
+	t.must(err)
+	t.Cleanup(func() { pool.Close() })
+	t.inTransactions(t.openCallersPool(4, dbq.WithTxDB(pool.Write)), 20, busyAtFirst())
 }
 
 // busyAtFirst returns the durations of transactions: all that begin while the first one takes its time end with it.
@@ -41,7 +40,7 @@ func busyAtFirst() func() time.Duration {
 }
 
 // openCallersPool opens a client on a pool of the case's own with at most conns connections.
-func (t *test) openCallersPool(conns int) *dbq.Client {
+func (t *test) openCallersPool(conns int, opts ...dbq.Option) *dbq.Client {
 	if t.open().Info().Server.OneWriter {
 		t.Skipf("on one writer transactions take turns, whatever the pool")
 	}
@@ -49,7 +48,7 @@ func (t *test) openCallersPool(conns int) *dbq.Client {
 	t.must(err)
 	t.Cleanup(func() { pool.Close() })
 	pool.Write.SetMaxOpenConns(conns)
-	c, err := dbq.New(t.ctx, pool.Write, drv.Dialect, t.options(dbq.WithMigrate())...)
+	c, err := dbq.New(t.ctx, pool.Write, drv.Dialect, t.options(append(opts, dbq.WithMigrate())...)...)
 	t.must(err)
 	t.register(c)
 	return c

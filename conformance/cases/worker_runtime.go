@@ -28,12 +28,9 @@ func runtimeCases() []Case {
 		Case{Name: "HandlersInTransactions", Slow: true, Once: true, run: workerTransactions,
 			Law: "Handlers whose transactions from Client.DB stay open for longer than the lease, more of them than the pool " +
 				"has connections, lose no lease: each task runs once."},
-		Case{Name: "TransactionsOnACallersPool", Slow: true, Once: true, run: workerCallersPool,
-			Law: "20 handlers whose transactions keep all 16 connections of a pool given to New busy lose no lease: each " +
-				"task runs once."},
-		Case{Name: "TransactionsOnASmallPool", Slow: true, Once: true, run: workerSmallPool,
-			Law: "20 handlers whose transactions wait for the 4 connections of a pool given to New lose no lease: each task " +
-				"runs once."},
+		Case{Name: "TransactionsOnAnotherPool", Slow: true, Once: true, run: workerTxDB,
+			Law: "20 handlers whose transactions from the pool of WithTxDB stay open for longer than the lease lose no lease " +
+				"on the 4 connections given to New: each task runs once."},
 	)
 }
 

@@ -37,7 +37,7 @@ func TestStrictSettings(t *testing.T) {
 		t.Run(target.name, func(t *testing.T) {
 			conformance.Run(t, conformance.Harness{DSN: func(string) string { return dsn }, Processes: true, Match: strictCases,
 				Known: map[string]string{"Worker/HandlersInTransactions": idle,
-					"Worker/TransactionsOnACallersPool": idle, "Worker/TransactionsOnASmallPool": idle}})
+					"Worker/TransactionsOnAnotherPool": idle}})
 		})
 	}
 }

@@ -35,7 +35,6 @@ func (s *Session) recheck() (done <-chan struct{}) {
 		for _, db := range []*sql.DB{s.Pool.Write, s.Pool.Caller} {
 			if db != nil {
 				all.Go(func() { s.recheckIdle(ctx, db) })
-				all.Go(func() { s.recheckReserve(ctx, db) })
 			}
 		}
 		all.Wait()
@@ -68,32 +67,6 @@ func (s *Session) recheckIdle(ctx context.Context, db *sql.DB) {
 			_ = conn.Close()
 		}
 	}
-}
-
-// recheckReserve does so with the kept connections of a pool.
-func (s *Session) recheckReserve(ctx context.Context, db *sql.DB) {
-	reserves.mu.Lock()
-	r := reserves.of[db]
-	reserves.mu.Unlock()
-	if r == nil {
-		return
-	}
-	var all sync.WaitGroup
-	for range cap(r.free) {
-		select {
-		case k := <-r.free:
-			if k.conn == nil {
-				r.free <- k
-				continue
-			}
-			all.Go(func() {
-				s.ping(ctx, k.conn)
-				r.put(k)
-			})
-		default: // the others are in use
-		}
-	}
-	all.Wait()
 }
 
 // ping discards a connection that does not answer.

@@ -93,11 +93,6 @@ func (s *Store) Class(err error) dialect.Class { return s.sql.Class(err) }
 // Backdated tells the dialect that this client has added tasks that have been due for that long; see dialect.Searcher.
 func (s *Store) Backdated(queue string, by time.Duration) { s.sql.Backdated(queue, by) }
 
-// Reserve keeps connections for the statements of the context that it returns; see sqlrun.Session.Reserve.
-func (s *Store) Reserve(ctx context.Context) (reserved context.Context, conns int, release func()) {
-	return s.sql.Reserve(ctx)
-}
-
 // BeginTx begins a transaction of the program; see sqlrun.Session.BeginTx.
 func (s *Store) BeginTx(ctx context.Context, cancel func(), opts *sql.TxOptions) (*sql.Tx, func(error), error) {
 	return s.sql.BeginTx(ctx, cancel, opts)

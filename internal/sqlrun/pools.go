@@ -1,0 +1,63 @@
+package sqlrun
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/dbq-go/dbq/dialect"
+)
+
+// conn returns a connection for writing. Call done after use. Its error is a TxError, because nothing was sent.
+func (s *Session) conn(ctx context.Context) (conn *sql.Conn, done func(), err error) {
+	t := tryOf(ctx)
+	t.acquires(s.Pool.Write)
+	if conn, err = s.writer(ctx); err != nil {
+		return nil, nil, err
+	}
+	t.answered()
+	return conn, func() { _ = conn.Close() }, nil
+}
+
+// writer returns a connection of Pool.Write. If the pool has only one, writer waits for it for at most Patience. Its
+// error is a TxError, because nothing was sent.
+func (s *Session) writer(ctx context.Context) (*sql.Conn, error) {
+	p, wait := s.Pool, ctx
+	busy := p.Patience > 0 && p.Write.Stats().InUse > 0
+	if busy { // otherwise no wait, so no timer
+		patient, cancel := dialect.PatientFor(ctx, p.Patience)
+		defer cancel()
+		wait = patient
+	}
+	conn, err := p.Write.Conn(wait)
+	if err == nil {
+		return conn, nil
+	}
+	if busy && wait.Err() != nil {
+		err = dialect.WriterBusy(wait)
+	}
+	return nil, &TxError{Err: err}
+}
+
+// Reading runs f on the reading pool. An error of f is returned as a TxError, because nothing was changed.
+func (s *Session) Reading(ctx context.Context, f func(ctx context.Context, c dialect.Conn) error) error {
+	t := s.try(ctx)
+	return t.end(s.reading(t, f))
+}
+
+func (s *Session) reading(ctx context.Context, f func(ctx context.Context, c dialect.Conn) error) (err error) {
+	if s.Pool.Read != s.Pool.Write || s.Pool.Patience == 0 && !busy(s.Pool.Read) {
+		err = f(ctx, stdConn{s.Pool.Read})
+	} else {
+		conn, done, failed := s.conn(ctx)
+		if failed != nil {
+			return failed
+		}
+		defer done()
+		err = f(ctx, stdConn{conn})
+		s.discardUnfit(conn, err)
+	}
+	if err != nil {
+		return &TxError{Err: err}
+	}
+	return nil
+}
