@@ -104,8 +104,8 @@ func Open(ctx context.Context, dsn string, opts ...Option) (*Client, error) {
 // of Open. For a pgx pool use postgres.FromPool of dialect/postgres. On SQLite, prefer Open, which separates the one
 // writing connection from the readers.
 //
-// A client and the program's transactions share the pool. If these can take all of its connections, workers cannot renew
-// their leases: give New a pool of its own, and the program's by WithTxDB.
+// A client and the program's transactions share the pool. If these can take all of its connections, workers cannot
+// renew their leases: give New a pool of its own, and the program's by WithTxDB.
 func New(ctx context.Context, db *sql.DB, d dialect.Dialect, opts ...Option) (*Client, error) {
 	if db == nil || d == nil {
 		return nil, &Error{Op: "open", Err: fmt.Errorf("%w: New needs a pool and a dialect", ErrOption)}

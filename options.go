@@ -161,10 +161,10 @@ func WithPassword(password func(ctx context.Context) (string, error)) Option {
 	return setting("WithPassword", password != nil, "a function", func(c *config) { c.password = password })
 }
 
-// WithTxDB sets the pool that Client.DB returns, for the program's transactions, on the same database as the pool given to
-// New. That then serves only the client, so that workers can renew their leases however many transactions are open. Its
-// caller closes it. Open refuses the option, because it makes such a pool, and New refuses it on SQLite, where all
-// transactions share one writer.
+// WithTxDB sets the pool that Client.DB returns, for the program's transactions, on the same database as the pool
+// given to New. That then serves only the client, so that workers can renew their leases however many transactions are
+// open. Its caller closes it. Open refuses the option, because it makes such a pool, and New refuses it on SQLite,
+// where all transactions share one writer.
 func WithTxDB(db *sql.DB) Option {
 	return setting("WithTxDB", db != nil, "a pool", func(c *config) { c.txDB = db })
 }

@@ -285,8 +285,8 @@ func (r *run) logStop(err error) {
 	r.log.write(lineStopped, attrs...)
 }
 
-// checkPool logs a warning if the handlers' transactions can take all connections. It is not an error, because not every
-// handler begins a transaction.
+// checkPool logs a warning if the handlers' transactions can take all connections. It is not an error, because not
+// every handler begins a transaction.
 func (r *run) checkPool() {
 	if r.db == nil {
 		return

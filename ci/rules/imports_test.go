@@ -22,7 +22,7 @@ var layers = []string{
 	"dialect/internal/batch dialect/internal/search dialect/internal/version",
 	// Below all of internal/: what a dialect of another module cannot import, dbq's own do not need either.
 	"dialect/mysql dialect/oracle dialect/postgres dialect/sqlite examples/acme",
-	"internal/redact internal/jsonpath internal/callers",
+	"internal/redact internal/callers",
 	"internal/sqlrun",
 	"dialect/internal/dialecttest",
 	"internal/errs",
@@ -73,6 +73,7 @@ var reserved = []struct{ imports, onlyIn string }{
 	{"go.opentelemetry.io/otel", "telemetry/tracing"},
 	{"github.com/danielgtaylor/huma/v2", "api"},
 	{"go.yaml.in/yaml/v3", "cmd/dbq"},
+	{"github.com/theory/jsonpath", "redaction"},
 	{"golang.org/x/time", "auth internal/callers"},
 	{containers, "conformance/engines"},
 }

@@ -17,8 +17,8 @@ import (
 //	c, err := dbq.New(ctx, postgres.FromPool(pool), postgres.Dialect{})
 //
 // Statements run on pgx's own connections as with Open, and notifications are listened for. The client takes at most
-// MaxConns connections of the pool, and gives each back when its call ends. Close the *sql.DB after the client and before
-// the pool; closing it leaves the pool open. Tx makes a transaction of the pool one for the Tx calls.
+// MaxConns connections of the pool, and gives each back when its call ends. Close the *sql.DB after the client and
+// before the pool; closing it leaves the pool open. Tx makes a transaction of the pool one for the Tx calls.
 func FromPool(pool *pgxpool.Pool) *sql.DB {
 	db := sql.OpenDB(outerPool{stdlib.GetPoolConnector(pool), pool})
 	db.SetMaxIdleConns(0)                           // the pool keeps them
