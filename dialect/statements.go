@@ -13,24 +13,18 @@ import (
 // States are literals (state.Literals) and never bound. :lease, :after, :delay and :age are microseconds. Columns that
 // a statement returns are found by name.
 //
-// FieldOf reads the tags of a field. args are the values that its statement may use, and columns those
-// with one value for each row of a batch; for bytes such as :payload there may be their length, :payload_size, which is
-// null for null. A field without an empty tag must be set. With empty:"default", the core
-// writes a text in plain SQL from the columns of Row. A dialect supplies its own if its columns have other names, or if
-// the engine needs a different form, such as one that uses an index. With empty:"allowed", the engine does not need the
-// statement, or the dialect does without. A field with part:"yes" is not run by itself: it is a part of
-// other statements, or describes them.
+// A dialect must set the first fields, but for those that say when they may be empty. Most need some of Optional. A
+// first version can leave Defaulted empty.
+//
+// Tags describe the fields to tests and tools; see FieldOf.
 type Statements struct {
 	Style PlaceholderStyle `part:"yes"`
-
 	// Begin starts a write transaction at READ COMMITTED or the engine's equivalent. If it is empty, the driver begins
 	// and ends transactions. If it has several texts, those before the last one apply to the next transaction, also to
 	// that of a single statement.
 	Begin []string `empty:"allowed"`
 	// Now is an SQL expression: the database's clock in microseconds since 1970, one value for a whole statement.
 	Now string
-	// Dual follows a SELECT that reads no table, such as "FROM dual".
-	Dual string `empty:"allowed" part:"yes"`
 	// Limit bounds the rows of a SELECT, such as "LIMIT :limit".
 	Limit string `args:"limit" part:"yes"`
 	// ForUpdate follows a SELECT that locks its rows, such as "FOR UPDATE". It is empty where one transaction at a time
@@ -39,24 +33,15 @@ type Statements struct {
 	// Returning reports that an UPDATE or DELETE returns the rows that it changed: RETURNING id. The defaults of Remove,
 	// Start and Purge use it. Without it, a dialect needs a BatchRunner.
 	Returning bool `empty:"allowed" part:"yes"`
-	// NestedSavepoints reports that a second savepoint with the name of an earlier one does not replace it, so that each
-	// has to be released.
-	NestedSavepoints bool `empty:"allowed" part:"yes"`
 	// Columns lists the columns of a task without the payload, for a SELECT from the table of tasks, named t. The end of
 	// a lease, lease_until, and progress are the last ones that Extend has stored.
 	Columns string `part:"yes"`
 	// Payload lists the payload in the same way.
 	Payload string `part:"yes"`
-
 	// MigrationLock runs before a migration and waits for other migrations of the tables with the prefix :name, in the
 	// schema of Names. It may be empty where Begin waits for them. With a MigrationUnlock it is taken before the
 	// transaction and released after it; otherwise it ends with the transaction.
-	MigrationLock   string `args:"name" empty:"allowed"`
-	MigrationUnlock string `args:"name" empty:"allowed"`
-	// DropTable and DropView remove {name}, without an error if it does not exist. Empty means DROP TABLE IF EXISTS
-	// {name} and DROP VIEW IF EXISTS {name}.
-	DropTable string `empty:"allowed" part:"yes"`
-	DropView  string `empty:"allowed" part:"yes"`
+	MigrationLock string `args:"name" empty:"allowed"`
 
 	// Insert adds tasks: :id :reused :queue :reference :kind :task_key :priority :at :delay :max_attempts :headers
 	// :payload :payload_size. A task is due at :at or, if :at is null, :delay from now. :payload_size is null for no
@@ -70,36 +55,9 @@ type Statements struct {
 	// For an insert of several statements, :now is their common time; for a single statement it is null. It is not a
 	// column. Rows that are due at that time have it as :at.
 	Insert Batch `columns:"InsertColumns" args:"queue clock now"`
-
 	// AddKeys adds unique keys: :id :queue :scope :name :task :expires. It skips a key that exists, waits for a
 	// transaction that is adding it, and leaves the surrounding transaction usable. It returns nothing.
 	AddKeys Batch `columns:"id scope name task expires" args:"queue"`
-	// FindKeys returns the keys of :id without locking them: id, task, expires, and the task's state and due, which are
-	// null if it does not exist in the key's queue.
-	FindKeys Batch `columns:"id" empty:"default"`
-	// LockKeys locks the keys of :id in the order of ids, and returns id, task and expires as last committed.
-	LockKeys Batch `columns:"id" empty:"default"`
-	// SetKeys changes :task and :expires of keys that the transaction has locked: :id.
-	SetKeys Batch `columns:"id task expires" empty:"default"`
-	// DropKeys removes keys that the transaction has locked: :id.
-	DropKeys Batch `columns:"id" empty:"default"`
-	// OldKeys returns the id of at most :limit keys that have expired, the oldest first.
-	OldKeys string `args:"limit" empty:"default"`
-	// LockWaiting locks the tasks of :id that have a due time and, if :running is 1, those that are PROCESSING, in the
-	// order of ids. It returns id, queue, state, due and created as last committed.
-	LockWaiting Batch `columns:"id" args:"running" empty:"default"`
-	// Replace changes tasks that have a due time and that the transaction has locked: :id :kind :task_key :priority :at
-	// :headers :payload :payload_size. :at is the new due time; the progress is cleared. The fence is raised: a checkout
-	// that has chosen the task by its old key and size must not lease it.
-	Replace Batch `columns:"id kind task_key priority at headers payload" empty:"default"`
-	// Postpone changes only the due time of such tasks: :id :at.
-	Postpone Batch `columns:"id at" empty:"default"`
-	// AddWorkflowTasks adds the tasks of a workflow: :id :workflow_id :name :queue_name :needs :dependents :at :delay.
-	// It returns nothing.
-	AddWorkflowTasks Batch `columns:"id workflow_id name queue_name needs dependents at delay" empty:"default"`
-	// AddWorkflowNeeds adds what the tasks of a workflow need: :parent :child :on_failure. It returns nothing.
-	AddWorkflowNeeds Batch `columns:"parent child on_failure" empty:"default"`
-
 	// Settle ends attempts: :id :fence :state :at :after :uncount :result :result_size. It changes rows that are
 	// PROCESSING under this fence, and returns their id, fence and new state. The row becomes due at :at, or :after from
 	// now; if both are null it is parked. State ERROR with a due time becomes POISON if attempt >= max_attempts. :uncount
@@ -112,124 +70,12 @@ type Statements struct {
 	// transaction, the session's limit applies. A dialect whose statements cannot limit their wait sets a limit of about
 	// a second for the sessions that its Open makes, or sets Server.LongLockWaits.
 	Settle Batch `columns:"id fence state at after uncount result" args:"lock_wait callers_tx"`
-	// LockFree locks those rows of :id that no other transaction has locked, and returns their ids. It is empty where a
-	// transaction does not lock single rows.
-	LockFree Batch `columns:"id" empty:"allowed"`
-	// Remove deletes rows that are PROCESSING under a fence: :id :fence. It returns their id and fence.
-	Remove Batch `columns:"id fence" args:"lock_wait" empty:"default"`
 	// Extend renews leases until :lease from now, of rows that are PROCESSING under a fence: :id :fence :progress
 	// :progress_size. It returns their id and fence. It stores :progress unless that is null; the next attempt and
 	// Columns have it. No two rows have the same id. If a transaction can fail because another one has changed a row
 	// since it began, or can wait for its lock, a renewal must neither write nor lock the task's row: keep renewals in a
 	// table of their own, which a takeover reads.
 	Extend Batch `columns:"id fence progress" args:"lease"`
-	// Start sets known_started to 1 in rows that are PROCESSING under a fence: :id :fence. It returns their id and fence,
-	// also if it was set before.
-	Start Batch `columns:"id fence" empty:"default"`
-	// DropLeases removes the renewals of leases that have ended: :id :fence. It returns nothing. ExpireLeases removes at
-	// most :limit renewals that ended at least :age ago. Both are empty if Extend writes the task's row.
-	DropLeases   Batch  `columns:"id fence" empty:"allowed"`
-	ExpireLeases string `args:"age limit" empty:"allowed"`
-
-	// Movable, Move and Purge carry out operators' events on rows given by :id, whatever their fence. The core makes one
-	// statement of each for every event of the state table: it fills in {guard}, the condition on the rows, and {set},
-	// the assignments.
-	//
-	// Movable locks the rows in the order of their ids. It returns their id, queue, task_key, state, attempt, fence,
-	// holder, taken, updated and result as they are, the progress if the lease's renewal has it, and the database's clock
-	// as now.
-	Movable Batch `columns:"id" empty:"default"`
-	// Move changes the rows.
-	Move Batch `columns:"id" empty:"default"`
-	// Purge removes the rows and, with Returning, returns their id, queue, task_key and state. Purgeable locks the rows
-	// and returns these. It runs first without Returning, and if the rows are archived or their attempts recorded.
-	Purge     Batch `columns:"id" empty:"default" part:"yes"`
-	Purgeable Batch `columns:"id" empty:"default" part:"yes"`
-	// Assignments replaces some of {set}, in pairs of old and new, for columns that keep null as another value. The core
-	// writes "due = NULL", "due = {now}", "lease_until = NULL" and "taken = NULL".
-	Assignments []string `empty:"allowed" part:"yes"`
-	// SetResult replaces the result of rows that the same transaction has changed, and so locked: :id :result
-	// :result_size. It returns nothing.
-	SetResult Batch `columns:"id result" empty:"default"`
-	// SetProgress replaces the progress of rows that the same transaction has locked: :id :progress. It returns nothing.
-	SetProgress Batch `columns:"id progress" empty:"default"`
-
-	// Held returns the whole rows that are PROCESSING in :queue under :holder.
-	Held string `args:"queue holder" empty:"default"`
-	// Exhausted returns the whole rows of :queue that the checkout under :holder moved to POISON, with their previous
-	// holders; their results name both. It is empty if no index leads to such rows: a checkout whose answer is lost then
-	// does not report them.
-	Exhausted string `args:"queue holder" empty:"allowed"`
-	// IDBehind returns the id that is :offset tasks behind the first one above :after, if it is below :before. It reads
-	// only the primary key.
-	IDBehind string `args:"after before offset" empty:"default"`
-	// IDBefore returns the id that is :offset tasks before the last one below :before. It reads only the primary key.
-	IDBefore string `args:"before offset" empty:"default"`
-	// InState adds a redundant condition for each state, so that the engine can use a partial index.
-	InState map[state.State]string `empty:"allowed"`
-	// OfState is how an index leads to the tasks of a queue in each state: a condition beside queue = :queue, which tasks
-	// in other states may fulfil, too, and the order of the index after " ORDER BY ". Reading such rows up to a limit
-	// must cost what the limit says. If the order is "id", or "priority, due_at, id" and due_at is the same for all, lists
-	// read any part of it in the order of ids. A state without an index is missing.
-	OfState map[state.State]string `empty:"allowed"`
-	// ByState follows the table's name where OfState is used, to force its index if the server could choose another one.
-	ByState string `empty:"allowed" part:"yes"`
-	// Peek returns id, queue, state, fence and updated of the existing rows: :id.
-	Peek Batch `columns:"id" empty:"default"`
-
-	// Count counts all tasks by queue and state. It returns queue, state, tasks, parked (those without a due time), due
-	// (those whose due time has come), oldest (how many microseconds the oldest of these has been due, or null),
-	// cancelled (those that are marked as cancelled) and cut (1 if it stopped at its limit; otherwise it can be
-	// omitted). Several rows of one queue and state are added up.
-	Count string `empty:"default"`
-	// CountUpTo does the same for :queue, which it need not return. It counts at most :limit tasks of each state, at a
-	// cost that does not grow with the table; oldest is exact. The cost of the default grows with the tasks of the queue.
-	// The core runs up to 50 of it in one statement, each as a derived table, and so up to 200 of NextQueue.
-	CountUpTo string `args:"queue limit" empty:"default"`
-	// NextQueue returns the first queue after :queue, by name, in which CountUpTo would find tasks.
-	NextQueue string `args:"queue" empty:"default"`
-	// For states that CountUpTo cannot count, CountNewest counts among the newest :limit tasks of all queues, and Newest
-	// names these states. Both are empty if there are none.
-	CountNewest string        `args:"limit" empty:"allowed"`
-	Newest      []state.State `empty:"allowed" part:"yes"`
-	// Next returns one row: as due, the earliest due time or end of a lease in :queue, or null if there is none or the
-	// queue is paused; as now, the database's clock. It must not lock, and its cost must not grow with the tasks, as that
-	// of the default does.
-	Next string `args:"queue" empty:"default"`
-	// Busy counts the tasks of :queue that are PROCESSING, as tasks.
-	Busy string `args:"queue" empty:"default"`
-	// BusyKeys does so for each of their keys, and returns task_key and tasks; the key of tasks without one is null.
-	BusyKeys string `args:"queue" empty:"default"`
-	// DueFirst returns up to :limit due tasks of :queue in HandOutOrder: id, fence, task_key, priority, was_due and
-	// payload_size. It must cost what it returns, whatever else is in the table, and so must DueOfKeys and DueKeys.
-	DueFirst string `args:"queue limit" empty:"default"`
-	// DueOfKeys returns the same of tasks with each :task_key, up to :limit tasks of each key, the earliest due first.
-	DueOfKeys Batch `columns:"task_key" args:"queue limit" empty:"default"`
-	// HeadsOfKeys returns the same of the first task with each :task_key, in the order of ids, that has a due time, if
-	// it is due. With :block = 1 it leaves out a task if one with a lower id and the same key is in POISON, or in ERROR
-	// without a due time, and is not cancelled. It must cost what it returns.
-	HeadsOfKeys Batch `columns:"task_key" args:"queue block" empty:"default"`
-	// DueKeys returns the same of the next :limit keys after :after that have tasks of :queue with a due time: of each
-	// key the task that is due first, even if its time has not come, and the database's clock as now.
-	DueKeys string `args:"queue after limit" empty:"default"`
-	// KeyRates returns the rows of :queue in the table key_rate whose key is a :name: task_key and full_at.
-	KeyRates Batch `columns:"name" args:"queue" empty:"default"`
-	// SetKeyRates adds rows for the keys :name of :queue to it, or changes those that exist: :name :full_at. The
-	// transaction has locked the limits of the queue. It returns nothing.
-	SetKeyRates Batch `columns:"name full_at" args:"queue" empty:"default"`
-	// ExpireKeyRates removes at most :limit of its rows, of all queues, whose full_at was at least :age ago.
-	ExpireKeyRates string `args:"age limit" empty:"default"`
-	// LimitIdle makes the server end the session, and so free what a transaction has locked, if the client is silent for
-	// ten seconds before the end of the transaction. What locks a queue's limits runs it first in its transaction, or
-	// before that if there is an EndLimitIdle, which runs after the end and restores the setting of the session.
-	LimitIdle    string `empty:"allowed"`
-	EndLimitIdle string `empty:"allowed"`
-	// BoundWaits makes a statement of the transaction that waits for a lock for a second fail with class Conflict. The
-	// core's own transactions begin with it, unless they have long statements, as migrations do.
-	BoundWaits string `empty:"allowed"`
-	// Notify sends :payload to the listeners of :channel, immediately or when its transaction commits; see Listener.
-	Notify string `args:"channel payload" empty:"allowed"`
-
 	// Record adds attempts to the history: :id (the task's) :fence :queue :attempt :outcome :taken :ended :worker
 	// :error. It skips an attempt that already exists. It returns nothing.
 	Record Batch `columns:"id fence attempt outcome taken ended worker error" args:"queue"`
@@ -240,19 +86,175 @@ type Statements struct {
 	// that is null, the result of a row that is ERROR or POISON. It returns nothing, and locks the rows if that costs no
 	// statement.
 	RecordLast Batch `columns:"id error"`
-	// ExpireAttempts removes at most :limit attempts of :queue that ended at least :age ago.
-	ExpireAttempts string `args:"queue age limit" empty:"default"`
-	// Archive copies rows given by :id, which Purgeable has locked, into the archive: Purge follows in the same
-	// transaction. A row of the archive with the same id and fence does not change. It returns nothing.
-	Archive Batch `columns:"id" empty:"default"`
 
-	// AddStatistics adds rows to the table of statistics. It returns nothing. A row that exists is an error of class
-	// Duplicate.
-	AddStatistics Batch `columns:"StatisticsColumns" empty:"default"`
+	Defaulted
+	Optional
 
 	// Own holds, by name, the statements that only the dialect runs: those of its Checkout and of its BatchRunner. They
 	// are here to be checked, printed and reviewed with the rest. A plain text is a Batch without Max.
 	Own map[string]Batch
+}
+
+// Defaulted are statements that the core writes in plain SQL from the columns of Row if they are empty. A dialect
+// supplies its own if its columns have other names, or if the engine needs a different form, such as one that uses an
+// index.
+type Defaulted struct {
+	// FindKeys returns the keys of :id without locking them: id, task, expires, and the task's state and due, which are
+	// null if it does not exist in the key's queue.
+	FindKeys Batch `columns:"id"`
+	// LockKeys locks the keys of :id in the order of ids, and returns id, task and expires as last committed.
+	LockKeys Batch `columns:"id"`
+	// SetKeys changes :task and :expires of keys that the transaction has locked: :id.
+	SetKeys Batch `columns:"id task expires"`
+	// DropKeys removes keys that the transaction has locked: :id.
+	DropKeys Batch `columns:"id"`
+	// OldKeys returns the id of at most :limit keys that have expired, the oldest first.
+	OldKeys string `args:"limit"`
+	// LockWaiting locks the tasks of :id that have a due time and, if :running is 1, those that are PROCESSING, in the
+	// order of ids. It returns id, queue, state, due and created as last committed.
+	LockWaiting Batch `columns:"id" args:"running"`
+	// Replace changes tasks that have a due time and that the transaction has locked: :id :kind :task_key :priority :at
+	// :headers :payload :payload_size. :at is the new due time; the progress is cleared. The fence is raised: a checkout
+	// that has chosen the task by its old key and size must not lease it.
+	Replace Batch `columns:"id kind task_key priority at headers payload"`
+	// Postpone changes only the due time of such tasks: :id :at.
+	Postpone Batch `columns:"id at"`
+	// AddWorkflowTasks adds the tasks of a workflow: :id :workflow_id :name :queue_name :needs :dependents :at :delay.
+	// It returns nothing.
+	AddWorkflowTasks Batch `columns:"id workflow_id name queue_name needs dependents at delay"`
+	// AddWorkflowNeeds adds what the tasks of a workflow need: :parent :child :on_failure. It returns nothing.
+	AddWorkflowNeeds Batch `columns:"parent child on_failure"`
+	// Remove deletes rows that are PROCESSING under a fence: :id :fence. It returns their id and fence.
+	Remove Batch `columns:"id fence" args:"lock_wait"`
+	// Start sets known_started to 1 in rows that are PROCESSING under a fence: :id :fence. It returns their id and fence,
+	// also if it was set before.
+	Start Batch `columns:"id fence"`
+	// Movable, Move and Purge carry out operators' events on rows given by :id, whatever their fence. The core makes one
+	// statement of each for every event of the state table: it fills in {guard}, the condition on the rows, and {set},
+	// the assignments.
+	//
+	// Movable locks the rows in the order of their ids. It returns their id, queue, task_key, state, attempt, fence,
+	// holder, taken, updated and result as they are, the progress if the lease's renewal has it, and the database's clock
+	// as now.
+	Movable Batch `columns:"id"`
+	// Move changes the rows.
+	Move Batch `columns:"id"`
+	// Purge removes the rows and, with Returning, returns their id, queue, task_key and state. Purgeable locks the rows
+	// and returns these. It runs first without Returning, and if the rows are archived or their attempts recorded.
+	Purge     Batch `columns:"id" part:"yes"`
+	Purgeable Batch `columns:"id" part:"yes"`
+	// SetResult replaces the result of rows that the same transaction has changed, and so locked: :id :result
+	// :result_size. It returns nothing.
+	SetResult Batch `columns:"id result"`
+	// SetProgress replaces the progress of rows that the same transaction has locked: :id :progress. It returns nothing.
+	SetProgress Batch `columns:"id progress"`
+	// Held returns the whole rows that are PROCESSING in :queue under :holder.
+	Held string `args:"queue holder"`
+	// IDBehind returns the id that is :offset tasks behind the first one above :after, if it is below :before. It reads
+	// only the primary key.
+	IDBehind string `args:"after before offset"`
+	// IDBefore returns the id that is :offset tasks before the last one below :before. It reads only the primary key.
+	IDBefore string `args:"before offset"`
+	// Peek returns id, queue, state, fence and updated of the existing rows: :id.
+	Peek Batch `columns:"id"`
+	// Count counts all tasks by queue and state. It returns queue, state, tasks, parked (those without a due time), due
+	// (those whose due time has come), oldest (how many microseconds the oldest of these has been due, or null),
+	// cancelled (those that are marked as cancelled) and cut (1 if it stopped at its limit; otherwise it can be
+	// omitted). Several rows of one queue and state are added up.
+	Count string
+	// CountUpTo does the same for :queue, which it need not return. It counts at most :limit tasks of each state, at a
+	// cost that does not grow with the table; oldest is exact. The cost of the default grows with the tasks of the queue.
+	// The core runs up to 50 of it in one statement, each as a derived table, and so up to 200 of NextQueue.
+	CountUpTo string `args:"queue limit"`
+	// NextQueue returns the first queue after :queue, by name, in which CountUpTo would find tasks.
+	NextQueue string `args:"queue"`
+	// Next returns one row: as due, the earliest due time or end of a lease in :queue, or null if there is none or the
+	// queue is paused; as now, the database's clock. It must not lock, and its cost must not grow with the tasks, as that
+	// of the default does.
+	Next string `args:"queue"`
+	// Busy counts the tasks of :queue that are PROCESSING, as tasks.
+	Busy string `args:"queue"`
+	// BusyKeys does so for each of their keys, and returns task_key and tasks; the key of tasks without one is null.
+	BusyKeys string `args:"queue"`
+	// DueFirst returns up to :limit due tasks of :queue in HandOutOrder: id, fence, task_key, priority, was_due and
+	// payload_size. It must cost what it returns, whatever else is in the table, and so must DueOfKeys and DueKeys.
+	DueFirst string `args:"queue limit"`
+	// DueOfKeys returns the same of tasks with each :task_key, up to :limit tasks of each key, the earliest due first.
+	DueOfKeys Batch `columns:"task_key" args:"queue limit"`
+	// HeadsOfKeys returns the same of the first task with each :task_key, in the order of ids, that has a due time, if
+	// it is due. With :block = 1 it leaves out a task if one with a lower id and the same key is in POISON, or in ERROR
+	// without a due time, and is not cancelled. It must cost what it returns.
+	HeadsOfKeys Batch `columns:"task_key" args:"queue block"`
+	// DueKeys returns the same of the next :limit keys after :after that have tasks of :queue with a due time: of each
+	// key the task that is due first, even if its time has not come, and the database's clock as now.
+	DueKeys string `args:"queue after limit"`
+	// KeyRates returns the rows of :queue in the table key_rate whose key is a :name: task_key and full_at.
+	KeyRates Batch `columns:"name" args:"queue"`
+	// SetKeyRates adds rows for the keys :name of :queue to it, or changes those that exist: :name :full_at. The
+	// transaction has locked the limits of the queue. It returns nothing.
+	SetKeyRates Batch `columns:"name full_at" args:"queue"`
+	// ExpireKeyRates removes at most :limit of its rows, of all queues, whose full_at was at least :age ago.
+	ExpireKeyRates string `args:"age limit"`
+	// ExpireAttempts removes at most :limit attempts of :queue that ended at least :age ago.
+	ExpireAttempts string `args:"queue age limit"`
+	// Archive copies rows given by :id, which Purgeable has locked, into the archive: Purge follows in the same
+	// transaction. A row of the archive with the same id and fence does not change. It returns nothing.
+	Archive Batch `columns:"id"`
+	// AddStatistics adds rows to the table of statistics. It returns nothing. A row that exists is an error of class
+	// Duplicate.
+	AddStatistics Batch `columns:"StatisticsColumns"`
+}
+
+// Optional are statements and parts of statements that some engines need, and others do without.
+type Optional struct {
+	// Dual follows a SELECT that reads no table, such as "FROM dual".
+	Dual string `part:"yes"`
+	// NestedSavepoints reports that a second savepoint with the name of an earlier one does not replace it, so that each
+	// has to be released.
+	NestedSavepoints bool `part:"yes"`
+	// MigrationUnlock releases a MigrationLock that was taken before the transaction.
+	MigrationUnlock string `args:"name"`
+	// DropTable and DropView remove {name}, without an error if it does not exist. Empty means DROP TABLE IF EXISTS
+	// {name} and DROP VIEW IF EXISTS {name}.
+	DropTable string `part:"yes"`
+	DropView  string `part:"yes"`
+	// LockFree locks those rows of :id that no other transaction has locked, and returns their ids. It is empty where a
+	// transaction does not lock single rows.
+	LockFree Batch `columns:"id"`
+	// DropLeases removes the renewals of leases that have ended: :id :fence. It returns nothing. ExpireLeases removes at
+	// most :limit renewals that ended at least :age ago. Both are empty if Extend writes the task's row.
+	DropLeases   Batch  `columns:"id fence"`
+	ExpireLeases string `args:"age limit"`
+	// Assignments replaces some of {set}, in pairs of old and new, for columns that keep null as another value. The core
+	// writes "due = NULL", "due = {now}", "lease_until = NULL" and "taken = NULL".
+	Assignments []string `part:"yes"`
+	// Exhausted returns the whole rows of :queue that the checkout under :holder moved to POISON, with their previous
+	// holders; their results name both. It is empty if no index leads to such rows: a checkout whose answer is lost then
+	// does not report them.
+	Exhausted string `args:"queue holder"`
+	// InState adds a redundant condition for each state, so that the engine can use a partial index.
+	InState map[state.State]string
+	// OfState is how an index leads to the tasks of a queue in each state: a condition beside queue = :queue, which tasks
+	// in other states may fulfil, too, and the order of the index after " ORDER BY ". Reading such rows up to a limit
+	// must cost what the limit says. If the order is "id", or "priority, due_at, id" and due_at is the same for all, lists
+	// read any part of it in the order of ids. A state without an index is missing.
+	OfState map[state.State]string
+	// ByState follows the table's name where OfState is used, to force its index if the server could choose another one.
+	ByState string `part:"yes"`
+	// For states that CountUpTo cannot count, CountNewest counts among the newest :limit tasks of all queues, and Newest
+	// names these states. Both are empty if there are none.
+	CountNewest string        `args:"limit"`
+	Newest      []state.State `part:"yes"`
+	// LimitIdle makes the server end the session, and so free what a transaction has locked, if the client is silent for
+	// ten seconds before the end of the transaction. What locks a queue's limits runs it first in its transaction, or
+	// before that if there is an EndLimitIdle, which runs after the end and restores the setting of the session.
+	LimitIdle    string
+	EndLimitIdle string
+	// BoundWaits makes a statement of the transaction that waits for a lock for a second fail with class Conflict. The
+	// core's own transactions begin with it, unless they have long statements, as migrations do.
+	BoundWaits string
+	// Notify sends :payload to the listeners of :channel, immediately or when its transaction commits; see Listener.
+	Notify string `args:"channel payload"`
 }
 
 // InsertColumns are the columns of Insert.
@@ -265,11 +267,12 @@ var StatisticsColumns = []string{"queue_name", "step", "began", "source", "enque
 	"failed", "poisoned", "released", "created", "processing", "errors", "poison", "due", "parked", "oldest_due",
 	"latency", "run_time"}
 
-// A StatementField describes a field of Statements by its tags.
+// A StatementField describes a field of Statements.
 type StatementField struct {
 	Name string
-	// Args are the names of the values that the statement may use, and Columns of those with one value for each row of a
-	// batch. The statements of Own may use others.
+	// Args are the names of the values that the statement may use, its tag args, and Columns, its tag columns, of those
+	// with one value for each row of a batch. For bytes such as :payload there may be their length, :payload_size, which
+	// is null for null. The statements of Own may use others.
 	Args, Columns []string
 	// Default reports that the core writes the text if the field is empty. Optional reports that it may stay empty.
 	Default, Optional bool
@@ -283,7 +286,8 @@ func FieldOf(name string) StatementField {
 	if !found {
 		return StatementField{}
 	}
-	empty, part := f.Tag.Get("empty"), f.Tag.Get("part")
+	_, defaulted := reflect.TypeFor[Defaulted]().FieldByName(name)
+	_, optional := reflect.TypeFor[Optional]().FieldByName(name)
 	columns := strings.Fields(f.Tag.Get("columns"))
 	switch name {
 	case "Insert":
@@ -291,8 +295,8 @@ func FieldOf(name string) StatementField {
 	case "AddStatistics":
 		columns = StatisticsColumns
 	}
-	return StatementField{Name: f.Name, Args: strings.Fields(f.Tag.Get("args")), Columns: columns,
-		Default: empty == "default", Optional: empty == "allowed", Part: part == "yes"}
+	return StatementField{Name: f.Name, Args: strings.Fields(f.Tag.Get("args")), Columns: columns, Default: defaulted,
+		Optional: optional || f.Tag.Get("empty") == "allowed", Part: f.Tag.Get("part") == "yes"}
 }
 
 // ReadNow returns the statement that reads the database's clock, as now.

@@ -239,11 +239,11 @@ func TestEveryStatementIsValidOracleSQL(t *testing.T) {
 			t.Errorf("only %d statements were read", len(all))
 		}
 		st := reflect.ValueOf(Dialect{}.Statements(names))
-		for i := range st.NumField() {
-			field := st.Type().Field(i).Name
+		for _, f := range reflect.VisibleFields(st.Type()) {
+			field := f.Name
 			read := slices.ContainsFunc(all, func(x sent) bool { return strings.HasPrefix(x.name+" ", field+" ") })
 			events := field == "Movable" || field == "Move" // everything has one for each event
-			if !read && !events && !st.Field(i).IsZero() && !dialect.FieldOf(field).Part {
+			if !read && !events && !f.Anonymous && !st.FieldByIndex(f.Index).IsZero() && !dialect.FieldOf(field).Part {
 				t.Errorf("%s was not read", field)
 			}
 		}

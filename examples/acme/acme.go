@@ -71,6 +71,12 @@ func (Dialect) BindValue(v any) any {
 	return v
 }
 
+// Checkout finds and leases tasks in one transaction, which waits for every other writer, so nothing can change between
+// the two.
+func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) (dialect.Leased, error) {
+	return dialect.FindAndTake(ctx, s, r)
+}
+
 // Classify reads SQLite's result codes.
 func (Dialect) Classify(err error) dialect.Class {
 	var e *sqlite.Error

@@ -1,28 +1,28 @@
-package acme
+package dialect
 
-import (
-	"context"
+import "context"
 
-	"github.com/dbq-go/dbq/dialect"
-)
-
-// Checkout finds and leases tasks in one transaction, which waits for every other writer, so nothing can change between
-// the two.
-func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) (dialect.Leased, error) {
+// FindAndTake is a Checkout of four statements of Statements.Own, in one transaction; examples/acme has them.
+//
+// "find ready" returns up to :limit due tasks of :queue in HandOutOrder, and "find expired" those whose leases have
+// expired, both with id, was_due and payload_size, and the latter with the previous attempt. They lock the rows, unless
+// one transaction at a time writes. "take ready" and "take expired", batches of :id, lease them to :holder for :lease,
+// set known_started to :known_started, and return whole rows.
+func FindAndTake(ctx context.Context, s *Session, r CheckoutRequest) (Leased, error) {
 	order := []string{"ready", "expired"}
 	if r.Expired { // otherwise a backlog that fills every checkout would keep expired leases waiting
 		order = []string{"expired", "ready"}
 	}
 	switch r.Only { // in a queue with limits
-	case dialect.OnlyDue:
+	case OnlyDue:
 		order = []string{"ready"}
-	case dialect.OnlyExpired:
+	case OnlyExpired:
 		order = []string{"expired"}
 	}
 	budget := r.Budget()
-	args := dialect.Args{"queue": r.Queue, "holder": r.Holder, "lease": r.Lease.Microseconds(),
+	args := Args{"queue": r.Queue, "holder": r.Holder, "lease": r.Lease.Microseconds(),
 		"known_started": r.KnownStarted()}
-	err := s.Tx(ctx, func(ctx context.Context, c dialect.Conn) error {
+	err := s.Tx(ctx, func(ctx context.Context, c Conn) error {
 		for _, which := range order {
 			if budget.Full() {
 				break
@@ -36,7 +36,7 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 				return err
 			}
 			found = budget.Fit(found) // the first of them whose payloads fit
-			args["id"] = dialect.IDs(found)
+			args["id"] = IDs(found)
 			taken, err := s.QueryBatch(ctx, c, s.Statements.Own["take "+which], args, len(found))
 			if err != nil {
 				return err
@@ -49,7 +49,7 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 		return nil
 	})
 	if err != nil {
-		return dialect.Leased{}, err // if the commit failed, no row is leased for sure
+		return Leased{}, err // if the commit failed, no row is leased for sure
 	}
 	return budget.Leased(), nil
 }
