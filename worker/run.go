@@ -18,7 +18,10 @@ import (
 	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/internal/control"
 	"github.com/dbq-go/dbq/internal/maintenance"
+	"github.com/dbq-go/dbq/internal/series"
 	"github.com/dbq-go/dbq/internal/sqlrun"
+	"github.com/dbq-go/dbq/internal/store"
+	"github.com/dbq-go/dbq/internal/wake"
 )
 
 // Run works until ctx ends, or until an error that retrying cannot resolve: ErrConfig, dbq.ErrClosed, or an invalid
@@ -307,3 +310,99 @@ func (r *run) checkPool() {
 // ownConns is how many connections a worker uses at once: seldom more than for a renewal, a checkout and two
 // settlements.
 const ownConns = 4
+
+// env is shared by all parts of a run: the worker's fields, the current settings, the log, the health of the
+// database, the shutdown, and the counters of statistics. Parts do not reach each other through it.
+type env struct {
+	cfg     Worker     // with its defaults
+	db      *dbq.Queue // cfg.Queue if it is a database's, and otherwise nil
+	source  source     // of cfg.Queue
+	share   *share     // of the Group's slots; nil for a worker without a Group
+	wake    *wake.Waker
+	inForce atomic.Pointer[settings]
+	// settingsRead reports that those in force have the operators' settings.
+	settingsRead atomic.Bool
+	log          *logger
+	health       *health
+	shutdown     *shutdown
+	tally        series.Tally // what happens, for statistics over time
+}
+
+// settings returns the current settings. The controller replaces them.
+func (e *env) settings() *settings { return e.inForce.Load() }
+
+// perCall returns the maximum number of tasks in one call of the handler.
+func (e *env) perCall() int {
+	if e.cfg.BatchHandler != nil {
+		return e.cfg.BatchSize
+	}
+	return 1
+}
+
+// observed reports whether there is an observer. An Observation is large, so code that makes one for each task checks
+// this first.
+func (e *env) observed() bool { return e.cfg.Observe != nil }
+
+func (e *env) observe(o Observation) {
+	if e.observed() {
+		o.Queue = e.cfg.Queue.Name()
+		e.cfg.Observe(o)
+	}
+}
+
+// limits returns the limits of a task's attempt: the handler's limits for this task, and otherwise the worker's.
+func (e *env) limits(t *dbq.Task) Limits {
+	l := Limits{e.cfg.Timeout, e.settings().maxAttempts, e.cfg.Backoff}
+	limiter, ok := e.cfg.Handler.(Limiter)
+	if !ok {
+		return l
+	}
+	own := limiter.Limits(*t)
+	if own.Timeout > 0 {
+		l.Timeout = own.Timeout
+	}
+	if own.MaxAttempts > 0 {
+		l.MaxAttempts = own.MaxAttempts
+	}
+	if own.Backoff != nil {
+		l.Backoff = own.Backoff
+	}
+	return l
+}
+
+// maxAttempts returns the number of failed attempts after which this worker moves a task to POISON.
+func (e *env) maxAttempts(t *dbq.Task) int {
+	if n := e.limits(t).MaxAttempts; n > 0 {
+		return min(n, t.MaxAttempts)
+	}
+	return t.MaxAttempts
+}
+
+// settings are the values that operators can change while a worker runs.
+type settings struct {
+	concurrency, batch, maxAttempts int
+	lease, pollMax                  time.Duration
+	history                         dbq.History
+	retention                       dbq.Retention
+	noStatistics                    bool
+}
+
+// resolve returns the settings of a worker: the operators' settings of its queue, and otherwise its own fields.
+func resolve(w *Worker, s control.Settings) *settings {
+	return &settings{
+		concurrency:  cmp.Or(s.Concurrency, w.Concurrency),
+		batch:        max(cmp.Or(s.Batch, w.Batch), w.BatchSize),
+		maxAttempts:  cmp.Or(s.MaxAttempts, w.MaxAttempts),
+		lease:        max(cmp.Or(time.Duration(s.Lease), w.Lease), minLease),
+		pollMax:      max(cmp.Or(time.Duration(s.Poll), w.PollMax), w.PollMin),
+		history:      cmp.Or(dbq.History(s.History), w.History),
+		retention:    dbq.Retention(s.Retention().Or(store.Retention(w.Retention))),
+		noStatistics: s.NoStatistics || w.NoStatistics,
+	}
+}
+
+// attrs returns the settings as attributes of a log line.
+func (s *settings) attrs() []any {
+	return []any{"concurrency", s.concurrency, "batch", s.batch, "lease", s.lease.String(), "poll", s.pollMax.String(),
+		"max_attempts", s.maxAttempts, "history", string(s.history)}
+}

@@ -3,9 +3,13 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/state"
 )
 
@@ -158,4 +162,160 @@ func (s *settler) stillHeld(batch []settlement, err error) (keep, gone []settlem
 		}
 	}
 	return keep, gone
+}
+
+// lockedMaxPause is the longest pause between two tries.
+const lockedMaxPause = 250 * time.Millisecond
+
+// remoteMaxPause is lockedMaxPause for a server that fails.
+const remoteMaxPause = 10 * time.Second
+
+// lockedSettlements are settlements of tasks whose rows other transactions have locked, or which alone make a server
+// fail. They are retried until they
+// succeed, the lease is lost, or the run ends. Meanwhile their leases are renewed, and other tasks are settled as
+// usual.
+type lockedSettlements struct {
+	mu      sync.Mutex
+	list    []settlement
+	trying  bool           // retryLocked is running
+	running sync.WaitGroup // of retryLocked
+}
+
+// putAside defers settlements. It does not wait.
+func (s *settler) putAside(locked []settlement) {
+	if len(locked) == 0 {
+		return
+	}
+	s.locked.mu.Lock()
+	defer s.locked.mu.Unlock()
+	s.locked.list = append(s.locked.list, locked...)
+	if s.locked.trying {
+		return
+	}
+	s.locked.trying = true
+	s.locked.running.Go(s.retryLocked)
+	if !locked[0].alone {
+		s.log.each(lineLocked, "tasks", len(locked), "first", locked[0].leased.task.ID.String(),
+			"event", string(locked[0].how.Event()))
+	}
+}
+
+// failsAlone defers a settlement with which a server fails.
+func (s *settler) failsAlone(st *settlement, err error) {
+	if !st.alone {
+		s.log.each(lineRefused, aboutTask(&st.leased.task, "event", string(st.how.Event()), "instead", "another try",
+			"error", errorText(err))...)
+	}
+	st.alone = true
+	s.putAside([]settlement{*st})
+}
+
+// retryLocked settles the deferred settlements until none is left.
+func (s *settler) retryLocked() {
+	most := lockedMaxPause
+	if s.db == nil {
+		most = remoteMaxPause
+	}
+	for pause := settlePause; ; pause = min(pause*2, most) {
+		s.shutdown.wait(pause, nil)
+		list := s.takeAside()
+		if len(list) == 0 {
+			return
+		}
+		list, gone := s.stillHeld(list, nil)
+		s.giveUp(gone, dbq.ErrLocked)
+		for part := range slices.Chunk(list, s.queue.most) {
+			s.settle(part)
+		}
+	}
+}
+
+// takeAside returns the deferred settlements. If there are none, retryLocked ends.
+func (s *settler) takeAside() []settlement {
+	s.locked.mu.Lock()
+	defer s.locked.mu.Unlock()
+	list := s.locked.list
+	s.locked.list, s.locked.trying = nil, len(list) > 0
+	return list
+}
+
+// isLocked reports whether another transaction has locked the task of a settlement.
+func isLocked(out dbq.Settled) bool { return errors.Is(out.Err, dbq.ErrLocked) }
+
+// refuses reports whether an error is about the settlements of a call and not about the state of the database, so
+// retrying would not help. A user's trigger or constraint can refuse a settlement, which fails the whole statement.
+func refuses(err error) bool {
+	var e *dbq.Error
+	if !errors.As(err, &e) || errors.Is(err, dbq.ErrClosed) ||
+		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return false
+	}
+	switch e.Class {
+	case dialect.Conflict, dialect.Unavailable, dialect.Ambiguous, dialect.Missing, dialect.Denied:
+		return false
+	}
+	return true
+}
+
+// isolate halves a refused batch until the refused settlements are alone, and settles those in another way. It
+// returns the settlements that failed, and the reason.
+func (s *settler) isolate(batch []settlement, err error) ([]settlement, error) {
+	if len(batch) == 1 {
+		next, ok := batch[0].instead(err)
+		if !ok {
+			return batch, err
+		}
+		s.log.each(lineRefused, aboutTask(&next.leased.task, "event", string(batch[0].how.Event()),
+			"instead", string(next.how.Event()), "error", errorText(err))...)
+		return s.flush([]settlement{next})
+	}
+	gone, err := s.flush(batch[:len(batch)/2])
+	more, why := s.flush(batch[len(batch)/2:])
+	if len(more) > 0 {
+		err = why
+	}
+	return append(gone, more...), err
+}
+
+// instead returns the settlement that replaces a refused one: POISON with the database's message or, if that was
+// refused too, parked with the message.
+func (st settlement) instead(err error) (next settlement, ok bool) {
+	var before *refusedError
+	if !errors.As(st.err, &before) {
+		err = &refusedError{event: string(st.how.Event()), err: err, handler: st.err}
+		return settlement{leased: st.leased, how: dbq.Poisoned(err), err: err}, true
+	}
+	if before.parked {
+		return st, false
+	}
+	parked := *before
+	parked.parked = true
+	return settlement{leased: st.leased, how: dbq.Parked(&parked), err: &parked}, true
+}
+
+// refusedError is the error of an attempt whose settlement was refused by the database.
+type refusedError struct {
+	event   string
+	err     error // the database's
+	handler error // what the handler returned
+	parked  bool  // POISON was refused too
+}
+
+func (r *refusedError) Error() string {
+	text := fmt.Sprintf("worker: the database refused to settle the task (%s): %v", r.event, r.err)
+	if r.handler != nil {
+		text += fmt.Sprintf("; the handler returned: %v", r.handler)
+	}
+	return text
+}
+
+func (r *refusedError) Unwrap() []error { return []error{r.err, r.handler} }
+
+// settlement describes how to end the attempt of a task.
+type settlement struct {
+	leased *leased
+	how    dbq.Outcome
+	err    error // the handler's error
+	again  bool  // an earlier call, or the handler, may have settled the task
+	alone  bool  // it was put aside, since it alone made a request fail
 }

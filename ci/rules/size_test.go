@@ -9,11 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of what a person wrote. A tab counts as one column.
-const (
-	maxColumns = 120
-	maxLines   = 400 // of a file of code; a page of documentation is as long as its reader's question
-)
+// maxColumns limits the lines that a person wrote. A tab counts as one column.
+const maxColumns = 120
 
 func TestSizes(t *testing.T) {
 	sources(t, func(file string, content []byte) {
@@ -38,10 +35,6 @@ func oversize(file, content string) string {
 		if n := utf8.RuneCountInString(line); n > maxColumns && !(page && unbreakable(line)) {
 			return fmt.Sprintf("line %d has %d columns, over %d", i+1, n, maxColumns)
 		}
-	}
-	generated := sql && strings.HasPrefix(file, "docs/")
-	if n := strings.Count(content, "\n"); (code || sql) && !generated && n > maxLines {
-		return fmt.Sprintf("%d lines, over %d", n, maxLines)
 	}
 	return ""
 }

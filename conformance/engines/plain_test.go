@@ -142,8 +142,15 @@ func plainCalls(t *testing.T, q *dbq.Queue, reset func(), counts func() int) map
 	}
 	count("enqueue", func() error { _, err := q.Enqueue(ctx, dbq.NewTask{Payload: []byte("payload")}); return err })
 	count("enqueue many", func() error { _, err := q.EnqueueMany(ctx, make([]dbq.NewTask, 4)); return err })
-	var tasks []dbq.Task
-	count("checkout", func() (err error) { tasks, err = q.Checkout(ctx, 6, time.Minute); return err })
+	tasks, err := q.Checkout(ctx, 3, time.Minute) // it looks for expired leases, so that the next one does not
+	if err != nil {
+		t.Fatal(err)
+	}
+	count("checkout", func() error {
+		more, err := q.Checkout(ctx, 3, time.Minute)
+		tasks = append(tasks, more...)
+		return err
+	})
 	if len(tasks) != 6 {
 		t.Fatalf("%d tasks were leased, want 6", len(tasks))
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/state"
+	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx/reflectx"
 )
 
@@ -74,4 +76,76 @@ func restoreAllEmpty(rows []dialect.Row) {
 		r := &rows[i]
 		r.Payload, r.Result = restore(r.Payload, r.PayloadSize), restore(r.Result, r.ResultSize)
 	}
+}
+
+// CountRow is one line of dialect.Statements.Count, CountNewest and CountUpTo.
+type CountRow struct {
+	Queue  string      `db:"queue"`
+	State  state.State `db:"state"`
+	Tasks  int64       `db:"tasks"`
+	Parked int64       `db:"parked"` // of Tasks, those without a due time
+	Due    int64       `db:"due"`    // of Tasks, those whose due time has come
+	Oldest *int64      `db:"oldest"` // how long, in microseconds, the oldest of these has been due
+	Cut    int64       `db:"cut"`    // 1 when the count stopped at its limit
+	// Cancelled counts those of Tasks that were cancelled.
+	Cancelled int64 `db:"cancelled"`
+}
+
+// SomeRow counts the rows that MatchSome looked at, and those of them that match.
+type SomeRow struct {
+	Looked   int64 `db:"looked"`
+	Matching int64 `db:"matching"`
+}
+
+// KeyCount is one line of dialect.Statements.Busy and BusyKeys.
+type KeyCount struct {
+	Key   *string `db:"task_key"` // null is none
+	Tasks int64   `db:"tasks"`
+}
+
+// KeyRateRow is one line of dialect.Statements.KeyRates.
+type KeyRateRow struct {
+	Key  string `db:"task_key"`
+	Full int64  `db:"full_at"` // when all starts of the key are free again, in microseconds
+}
+
+// KVRow is a key/value record, which all clients of the same tables share.
+type KVRow struct {
+	Namespace string `db:"namespace"`
+	Name      string `db:"name"`
+	Version   int64  `db:"version"`
+	Value     string `db:"value"`
+	Updated   int64  `db:"updated"`
+	Expires   *int64 `db:"expires"` // null is never
+	Now       int64  `db:"now"`
+}
+
+// KeyRow is a unique key: the task that it names, when it expires, and the state and the due time of that task.
+type KeyRow struct {
+	ID      uuid.UUID `db:"id"`
+	Task    uuid.UUID `db:"task"`
+	Expires int64     `db:"expires"`
+	State   *int64    `db:"state"` // null if the task does not exist
+	Due     *int64    `db:"due"`
+}
+
+// textOrNull reads null as the empty text, for an engine on which they are the same. A text that may be missing is a
+// *string.
+type textOrNull struct{ to *string }
+
+// Scan is called by database/sql.
+func (t textOrNull) Scan(v any) error {
+	var s sql.NullString
+	err := s.Scan(v)
+	*t.to = s.String
+	return err
+}
+
+// Terminated returns a statement as a command-line client of the engine reads it: with a semicolon or, after a block
+// that ends in one, with a slash on a line of its own.
+func Terminated(text string) string {
+	if strings.HasSuffix(text, ";") {
+		return text + "\n/\n"
+	}
+	return text + ";\n"
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/binary"
 	"math"
 	"time"
 
@@ -100,4 +101,38 @@ func (s *Store) PeekTasks(ctx context.Context, ids []uuid.UUID) (rows map[uuid.U
 		return err
 	})
 	return rows, err
+}
+
+// Ids are UUIDs that begin with the milliseconds of their time, so their order is that of time.
+
+// firstID returns the lowest id of a time.
+func firstID(t time.Time) uuid.UUID {
+	var id uuid.UUID
+	binary.BigEndian.PutUint64(id[:], uint64(max(0, t.UnixMilli()))<<16)
+	return id
+}
+
+// TimeOf returns the time of an id.
+func TimeOf(id uuid.UUID) time.Time {
+	return time.UnixMilli(int64(binary.BigEndian.Uint64(id[:]) >> 16))
+}
+
+// nextID returns the lowest id above id.
+func nextID(id uuid.UUID) uuid.UUID {
+	for i := len(id) - 1; i >= 0; i-- {
+		if id[i]++; id[i] != 0 {
+			break
+		}
+	}
+	return id
+}
+
+// prevID returns the highest id below id.
+func prevID(id uuid.UUID) uuid.UUID {
+	for i := len(id) - 1; i >= 0; i-- {
+		if id[i]--; id[i] != 0xff {
+			break
+		}
+	}
+	return id
 }

@@ -2,12 +2,14 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/internal/errs"
 	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 )
@@ -299,4 +301,210 @@ func (b *settleBatch) updateArgs(index []int) dialect.Args {
 	args["state"], args["uncount"], args["at"], args["after"] = to, uncount, at, after
 	args["result"], args["result_size"] = result, size
 	return args
+}
+
+// A row that another transaction has locked delays the statement that settles it, and so the whole batch. A batch
+// waits for it only briefly. After that, or if this store has recently found a locked row, it first locks the rows
+// that no other transaction has locked, and settles only these.
+const (
+	// lockWait is how long a batch waits for a locked row, if the statement can limit its wait. It is longer than one
+	// batch delays another, and too short to be noticed.
+	lockWait = 100 * time.Millisecond
+	// longLockWait is how long a call for one task waits for a locked row before it tries again. A longer wait would look
+	// like a silent server.
+	longLockWait = time.Second
+	// lockedFor is how long a store locks the free rows first, after it has found a locked one.
+	lockedFor = 10 * time.Second
+)
+
+var errRowLocked = fmt.Errorf("%w: another transaction has locked the task's row", errs.ErrConflict)
+
+// write settles, in as few round trips as the try allows.
+func (b *settleBatch) write(ctx context.Context) error {
+	s, again, waited, silent := b.s, false, false, false
+	maySkip := s.sql.Texts.LockFree.SQL != "" && !b.wait
+	return s.repeat(ctx, func() (bool, error) {
+		// After a lost answer it waits: an earlier try of this call may hold the lock.
+		b.skipLocked = maySkip && !again && (waited || s.meetsLocked()) || silent
+		run := s.sql.Tx
+		if !b.skipLocked && len(b.steps) == 1 && !b.more() && !b.mayPoison() && !b.advances() {
+			only := b.steps[0]
+			run = s.runFor(only.op, only.args, len(only.index))
+		}
+		err := run(ctx, func(ctx context.Context, conn dialect.Conn) error { return b.run(ctx, conn, again) })
+		class := s.sql.Class(err)
+		// Where a statement's wait has no bound, the row may have been locked: the call polls it.
+		silent = silent || b.wait && s.sql.Server.LongLockWaits && sqlrun.Silent(err)
+		if err == nil && b.wait && len(b.locked) > 0 {
+			err = errRowLocked
+		}
+		again = again || class == dialect.Ambiguous
+		waited = waited || class == dialect.Conflict
+		if len(b.locked) > 0 {
+			s.lockedUntil.Store(time.Now().Add(lockedFor).UnixNano())
+		}
+		return again, err
+	})
+}
+
+// meetsLocked reports whether a batch must lock the free rows first.
+func (s *Store) meetsLocked() bool {
+	return s.sql.Server.LongLockWaits || time.Now().UnixNano() < s.lockedUntil.Load()
+}
+
+// unlocked locks the rows of the batch that no other transaction has locked, and returns the steps for them. The others
+// are in b.locked, unless they show without a lock that their leases are lost.
+func (b *settleBatch) unlocked(ctx context.Context, conn dialect.Conn) ([]settleStep, error) {
+	s := b.s
+	ids := make(dialect.Col[uuid.UUID], 0, len(b.ss))
+	for l := range b.index {
+		ids = append(ids, l.Task)
+	}
+	slices.SortFunc(ids, func(x, y uuid.UUID) int { return slices.Compare(x[:], y[:]) })
+	ids = slices.Compact(ids)
+	rows, err := s.sql.QueryBatch(ctx, conn, s.sql.Texts.LockFree, dialect.Args{"id": ids}, len(ids))
+	if err != nil || len(rows) == len(ids) {
+		return b.steps, err
+	}
+	free := make(map[uuid.UUID]bool, len(rows))
+	for _, r := range rows {
+		free[r.ID] = true
+	}
+	others := slices.DeleteFunc([]uuid.UUID(ids), func(id uuid.UUID) bool { return free[id] })
+	now, err := s.Peek(ctx, conn, others)
+	if err != nil {
+		return nil, err
+	}
+	b.locked = map[int]bool{}
+	for i := range b.ss {
+		if !b.duplicate(i) && b.ss[i].HeldBy(now[b.ss[i].Task]) {
+			b.locked[i] = true
+		}
+	}
+	return b.stepsOf(func(i int) bool { return !b.duplicate(i) && free[b.ss[i].Task] }), nil
+}
+
+// SettleTx is Settle in the caller's transaction. It tries once, and waits for locked rows as long as the transaction's
+// settings allow.
+func (s *Store) SettleTx(ctx context.Context, tx sqlrun.Tx, queue string, ss []SettleRow) (
+	[]SettleResult, FollowUp, error) {
+	conn, err := s.txConn(tx)
+	if err != nil {
+		return nil, FollowUp{}, err
+	}
+	b := s.newSettleBatch(queue, ss, true, true)
+	if err := b.run(ctx, conn, false); err != nil {
+		return nil, FollowUp{}, err
+	}
+	return b.out, b.added, nil
+}
+
+// LeasedTx reports whether a task is leased under a lease, as the caller's transaction sees it.
+func (s *Store) LeasedTx(ctx context.Context, tx sqlrun.Tx, l LeaseKey) (bool, error) {
+	_, row, err := s.peekTx(ctx, tx, l)
+	return l.HeldBy(row), err
+}
+
+// SetResultTx replaces the result of a task that the caller's transaction has completed under a lease. If it has not,
+// SetResultTx returns ErrLeaseLost.
+func (s *Store) SetResultTx(ctx context.Context, tx sqlrun.Tx, l LeaseKey, result []byte) error {
+	conn, row, err := s.peekTx(ctx, tx, l)
+	if err != nil {
+		return err
+	}
+	if row.State != state.Completed || row.Fence != l.Fence {
+		return errs.ErrLeaseLost
+	}
+	cut := limits.CutResult(result)
+	_, err = s.sql.ExecBatch(ctx, conn, s.sql.Texts.SetResult, dialect.Args{
+		"id":          dialect.Col[uuid.UUID]{l.Task},
+		"result":      dialect.Col[[]byte]{cut},
+		"result_size": dialect.Col[*int64]{sizeOf(cut)},
+	}, 1)
+	return err
+}
+
+// peekTx reads the task of a lease as the caller's transaction sees it. The zero row means that there is none.
+func (s *Store) peekTx(ctx context.Context, tx sqlrun.Tx, l LeaseKey) (conn dialect.Conn, row dialect.Row, err error) {
+	if conn, err = s.txConn(tx); err != nil {
+		return nil, row, err
+	}
+	rows, err := s.Peek(ctx, conn, []uuid.UUID{l.Task})
+	return conn, rows[l.Task], err
+}
+
+// isFollowed reports whether another attempt may follow the one that the settlement ends. The task's row then does not
+// keep this attempt, so the history must.
+func (x *SettleRow) isFollowed() bool {
+	again := x.Event == state.Release || x.Event == state.Fail && (x.After != nil || !x.At.IsZero())
+	return again && !x.Unrecorded
+}
+
+// more reports whether the batch may need further statements: for the history, or for progress.
+func (b *settleBatch) more() bool {
+	return slices.ContainsFunc(b.ss, func(x SettleRow) bool { return x.isFollowed() || x.reports() })
+}
+
+// mayPoison reports whether the batch may move tasks to POISON.
+func (b *settleBatch) mayPoison() bool {
+	return slices.ContainsFunc(b.ss, func(x SettleRow) bool {
+		return x.Event == state.PoisonIt || x.Event == state.Fail && !x.AttemptsLeft && (x.After != nil || !x.At.IsZero())
+	})
+}
+
+// notice adds the notices of the tasks that the batch has moved to POISON on conn.
+func (b *settleBatch) notice(ctx context.Context, conn dialect.Conn) (err error) {
+	var ids []uuid.UUID
+	for i := range b.ss {
+		if b.out[i].Err == nil && b.out[i].State == state.Poison {
+			ids = append(ids, b.ss[i].Task)
+		}
+	}
+	settings := b.s.deadLetterQueue
+	if b.callersTx {
+		settings = b.s.deadLetterQueueApart
+	}
+	b.added.Notices, err = b.s.enqueueNotices(ctx, conn, b.queue, ids, settings)
+	return err
+}
+
+// endsInWorkflow reports whether the settlement may change what other tasks of a workflow wait for.
+func (x *SettleRow) endsInWorkflow() bool {
+	return InWorkflow(x.Task) && x.Event != state.Release && (x.Remove || isNeeded(x.Task))
+}
+
+// advances reports whether the batch may have to record changes of workflows.
+func (b *settleBatch) advances() bool {
+	return slices.ContainsFunc(b.ss, func(x SettleRow) bool { return x.endsInWorkflow() })
+}
+
+// change records the changes of workflows for the tasks that the batch has ended on conn.
+func (b *settleBatch) change(ctx context.Context, conn dialect.Conn) (err error) {
+	var ids []uuid.UUID
+	for i := range b.ss {
+		to := b.out[i].State
+		ended := to == state.Completed || to == state.Poison || to == state.None
+		if b.out[i].Err == nil && ended && !b.duplicate(i) && b.ss[i].endsInWorkflow() {
+			ids = append(ids, b.ss[i].Task)
+		}
+	}
+	b.added.Changes, err = b.s.addChanges(ctx, conn, ids)
+	return err
+}
+
+// record adds the ended attempts to the history that others may follow. A task that went to POISON keeps its last
+// attempt in its row.
+func (b *settleBatch) record(ctx context.Context, conn dialect.Conn) error {
+	var index []int
+	for i := range b.ss {
+		if b.out[i].Err == nil && b.out[i].State != state.Poison && b.ss[i].isFollowed() {
+			index = append(index, i)
+		}
+	}
+	slices.SortFunc(index, func(x, y int) int { return slices.Compare(b.ss[x].Task[:], b.ss[y].Task[:]) })
+	ids, causes := make([]uuid.UUID, len(index)), make([][]byte, len(index))
+	for k, i := range index {
+		ids[k], causes[k] = b.ss[i].Task, limits.CutResult(b.ss[i].Cause)
+	}
+	return b.s.recordLast(ctx, conn, ids, causes)
 }

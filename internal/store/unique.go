@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/errs"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
@@ -320,4 +322,414 @@ func (b *uniqueBatch) setKeys(ctx context.Context, conn dialect.Conn) error {
 		}
 	}
 	return b.s.dropKeys(ctx, conn, unused)
+}
+
+// decide decides about each row with a key: it is added, or gives way to the task that excludes it.
+func (b *uniqueBatch) decide(context.Context, dialect.Conn) error {
+	for _, k := range b.keys {
+		task, taken := k.row.Task, !k.fresh && b.excludes(k)
+		for _, i := range k.rows {
+			r := &b.rows[i]
+			switch {
+			case !taken:
+				k.winner, task, taken = i, r.ID, true
+				b.added = append(b.added, i)
+			case task == r.ID: // the enqueue is repeated
+				b.out[i] = Inserted{ID: task, Duplicate: true}
+			default:
+				b.out[i] = b.giveWay(k, task, r)
+			}
+		}
+	}
+	return nil
+}
+
+// excludes reports whether the task that a locked key names excludes others.
+func (b *uniqueBatch) excludes(k *uniqueKey) bool {
+	var taskState *int64
+	row, found := b.locked[k.row.Task]
+	if found {
+		s := int64(row.State)
+		taskState = &s
+	}
+	return k.excludes(k.row.Expires, taskState, row.Due)
+}
+
+// giveWay applies the OnConflict of r to the task that has its key. It changes only a task that waits, in the
+// database or in this batch; the rows of a batch take effect one after the other.
+func (b *uniqueBatch) giveWay(k *uniqueKey, task uuid.UUID, r *InsertRow) Inserted {
+	out, how := Inserted{ID: task}, r.Unique.OnConflict
+	waiting, locked := b.locked[task]
+	if how == Keep || k.winner < 0 && (!locked || waiting.Due == nil) {
+		out.Duplicate = true
+		return out
+	}
+	out.Replaced, out.Debounced = how == Replace, how == Debounce
+	due := b.due(r)
+	if k.winner >= 0 {
+		w := &b.rows[k.winner]
+		if how == Replace {
+			w.Kind, w.Key, w.Payload, w.Headers, w.Priority = r.Kind, r.Key, r.Payload, r.Headers, r.Priority
+		} else {
+			due = max(due, b.due(w))
+		}
+		w.setDue(due)
+		return out
+	}
+	if most := r.Unique.MaxWait; most > 0 {
+		due = min(due, max(waiting.Created+most.Microseconds(), b.now))
+	}
+	c := b.changes[task]
+	if c == nil {
+		c = &taskChange{due: *waiting.Due}
+		b.changes[task] = c
+	}
+	if how == Replace {
+		c.by = r
+	}
+	if how == Debounce || waiting.State == state.Error { // the backoff of a task that has failed stays
+		due = max(due, c.due)
+	}
+	c.due = due
+	return out
+}
+
+// change changes the tasks that wait.
+func (b *uniqueBatch) change(ctx context.Context, conn dialect.Conn) error {
+	var replaced, postponed changedTasks
+	for _, id := range slices.SortedFunc(maps.Keys(b.changes), compareIDs) {
+		c := b.changes[id]
+		if c.by != nil {
+			replaced.add(id, c)
+		} else if c.due > *b.locked[id].Due {
+			postponed.add(id, c)
+		}
+	}
+	if n := len(replaced.id); n > 0 {
+		if _, err := b.s.sql.ExecBatch(ctx, conn, b.s.sql.Texts.Replace, replaced.args(), n); err != nil {
+			return err
+		}
+	}
+	if n := len(postponed.id); n > 0 {
+		args := dialect.Args{"id": postponed.id, "at": postponed.at}
+		if _, err := b.s.sql.ExecBatch(ctx, conn, b.s.sql.Texts.Postpone, args, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// changedTasks are the values of Replace and Postpone.
+type changedTasks struct {
+	id dialect.Col[uuid.UUID]
+	at dialect.Col[*int64]
+	by []*InsertRow
+}
+
+func (t *changedTasks) add(id uuid.UUID, c *taskChange) {
+	t.id, t.at, t.by = append(t.id, id), append(t.at, &c.due), append(t.by, c.by)
+}
+
+func (t *changedTasks) args() dialect.Args {
+	n := len(t.by)
+	kind, priority := make(dialect.Col[string], n), make(dialect.Col[int64], n)
+	headers, payload := make(dialect.Col[*string], n), make(dialect.Col[[]byte], n)
+	size, key := make(dialect.Col[*int64], n), make(dialect.Col[*string], n)
+	for i, r := range t.by {
+		kind[i], priority[i], headers[i] = r.Kind, int64(r.Priority), r.Headers
+		payload[i], size[i] = r.Payload, sizeOf(r.Payload)
+		if r.Key != "" {
+			key[i] = &r.Key
+		}
+	}
+	return dialect.Args{
+		"id": t.id, "at": t.at, "kind": kind, "task_key": key, "priority": priority, "headers": headers,
+		"payload": payload, "payload_size": size,
+	}
+}
+
+// findLost reports whether the batch has happened, after the answer to its commit was lost. Like the search for plain
+// tasks, it looks for what only this batch can have written; see insertBatch.findLost. A batch that has only changed
+// waiting tasks leaves no such trace.
+func (b *uniqueBatch) findLost(ctx context.Context) bool {
+	if len(b.added) == 0 && len(b.changes) == 0 {
+		return true // it wrote nothing
+	}
+	ctx, cancel := context.WithTimeout(ctx, searchTimeout)
+	defer cancel()
+	for _, pause := range searchPauses {
+		if Sleep(ctx, pause) != nil {
+			return false
+		}
+		happened := false
+		err := b.s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+			happened, err = b.searchLost(ctx, conn)
+			return err
+		})
+		if happened {
+			return true
+		}
+		if err != nil {
+			b.s.Logger.Debug("dbq: cannot search for the tasks of a lost enqueue",
+				"queue", b.queue, "error", b.s.Scrub(err))
+			return false
+		}
+	}
+	return false
+}
+
+func (b *uniqueBatch) searchLost(ctx context.Context, conn dialect.Conn) (happened bool, err error) {
+	var ids []uuid.UUID
+	given := map[uuid.UUID]bool{}
+	for _, i := range b.added {
+		if !b.out[i].Duplicate {
+			ids = append(ids, b.rows[i].ID)
+			given[b.rows[i].ID] = b.rows[i].GivenID
+		}
+	}
+	if len(ids) == 0 {
+		return len(b.changes) == 0, nil
+	}
+	tasks, err := b.s.Peek(ctx, conn, ids)
+	if err != nil {
+		return false, err
+	}
+	for id := range tasks {
+		if !given[id] {
+			return true, nil
+		}
+	}
+	if len(tasks) == len(ids) && len(b.changes) == 0 { // an earlier call with the same ids has the same outcome
+		return true, nil
+	}
+	keys, err := b.s.findKeys(ctx, conn, idsOfKeys(b.keys)) // they name tasks that have been removed since, too
+	for _, k := range keys {
+		if isGiven, ours := given[k.Task]; ours && !isGiven {
+			return true, err
+		}
+	}
+	return false, err
+}
+
+// keyTries bounds how often a key is added again that cleaning removes at the same time.
+const keyTries = 3
+
+// lockTries and lockPause bound how long a task may be locked that a key names since it was found: a checkout locks it
+// for a moment.
+const (
+	lockTries = 3
+	lockPause = 5 * time.Millisecond
+)
+
+// lockTasks locks the tasks that the keys name. One that was removed, or has completed, cannot return.
+func (b *uniqueBatch) lockTasks(ctx context.Context, conn dialect.Conn) error {
+	var keys []*uniqueKey
+	for _, k := range b.keys {
+		if k.found != nil && k.found.State != nil && *k.found.State != int64(state.Completed) {
+			k.row = *k.found
+			keys = append(keys, k)
+		}
+	}
+	return b.lock(ctx, conn, keys)
+}
+
+// lock locks the tasks that some keys name, if they wait and, where a key is held until its task ends, if they run. A
+// task that moved to another queue under its id is not one of them.
+func (b *uniqueBatch) lock(ctx context.Context, conn dialect.Conn, keys []*uniqueKey) error {
+	ids := map[bool][]uuid.UUID{}
+	for _, k := range keys {
+		ids[k.unfinished] = append(ids[k.unfinished], k.row.Task)
+	}
+	for _, unfinished := range []bool{false, true} {
+		if len(ids[unfinished]) == 0 {
+			continue
+		}
+		sorted := slices.SortedFunc(slices.Values(ids[unfinished]), compareIDs)
+		sorted = slices.Compact(sorted)
+		args := dialect.Args{"id": dialect.Col[uuid.UUID](sorted), "running": int64(0)}
+		if unfinished {
+			args["running"] = int64(1)
+		}
+		rows, err := b.s.sql.QueryBatch(ctx, conn, b.s.sql.Texts.LockWaiting, args, len(sorted))
+		if err != nil {
+			return err
+		}
+		rows = slices.DeleteFunc(rows, func(r dialect.Row) bool { return r.Queue != b.queue })
+		maps.Copy(b.locked, byID(rows))
+	}
+	return nil
+}
+
+// lockKeys locks the keys, and adds those that do not exist.
+func (b *uniqueBatch) lockKeys(ctx context.Context, conn dialect.Conn) error {
+	todo := b.keys
+	for range keyTries {
+		if len(todo) == 0 {
+			return nil
+		}
+		if err := b.addKeys(ctx, conn, todo); err != nil {
+			return err
+		}
+		args := dialect.Args{"id": dialect.Col[uuid.UUID](idsOfKeys(todo))}
+		rows, err := sqlrun.QueryBatchAs[sqlrun.KeyRow](ctx, b.s.sql, conn, b.s.sql.Texts.LockKeys, args, len(todo))
+		if err != nil {
+			return err
+		}
+		locked := map[uuid.UUID]sqlrun.KeyRow{}
+		for _, r := range rows {
+			locked[r.ID] = r
+		}
+		todo = slices.DeleteFunc(slices.Clone(todo), func(k *uniqueKey) bool {
+			row, exists := locked[k.id]
+			k.row, k.fresh = row, exists && k.found == nil && row.Task == b.rows[k.rows[0]].ID
+			if !exists { // cleaning has removed it, or this transaction cannot see it
+				k.found = nil
+			}
+			return exists
+		})
+	}
+	if len(todo) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: another transaction has taken the unique key", errs.ErrConflict)
+}
+
+// addKeys adds those of keys that were not found.
+func (b *uniqueBatch) addKeys(ctx context.Context, conn dialect.Conn, keys []*uniqueKey) error {
+	var id, task dialect.Col[uuid.UUID]
+	var scope, name dialect.Col[string]
+	var expires dialect.Col[int64]
+	for _, k := range keys {
+		if k.found == nil {
+			id, task = append(id, k.id), append(task, b.rows[k.rows[0]].ID)
+			scope, name, expires = append(scope, k.scope), append(name, k.name), append(expires, k.expires)
+		}
+	}
+	if len(id) == 0 {
+		return nil
+	}
+	args := dialect.Args{"queue": b.queue, "id": id, "task": task, "scope": scope, "name": name, "expires": expires}
+	_, err := b.s.sql.ExecBatch(ctx, conn, b.s.sql.Texts.AddKeys, args, len(id))
+	return err
+}
+
+// lockChanged locks the tasks of keys that another transaction took after findKeys. It does not wait for them, because
+// their keys are locked by now: a transaction that has locked such a task, to complete it, may wait for its key.
+func (b *uniqueBatch) lockChanged(ctx context.Context, conn dialect.Conn) error {
+	var keys []*uniqueKey
+	for _, k := range b.keys {
+		same := k.found != nil && k.found.Task == k.row.Task && k.found.Expires == k.row.Expires
+		if !same && !k.fresh {
+			keys = append(keys, k)
+		}
+	}
+	if len(keys) > 0 && b.s.sql.Texts.LockFree.SQL != "" {
+		if err := b.lockFree(ctx, conn, keys); err != nil {
+			return err
+		}
+	}
+	return b.lock(ctx, conn, keys)
+}
+
+// lockFree locks the tasks that some keys name. If others keep one of them locked, or it was removed, it returns
+// ErrConflict, and the transaction is to be repeated from findKeys.
+func (b *uniqueBatch) lockFree(ctx context.Context, conn dialect.Conn, keys []*uniqueKey) error {
+	ids := make(dialect.Col[uuid.UUID], len(keys))
+	for i, k := range keys {
+		ids[i] = k.row.Task
+	}
+	slices.SortFunc(ids, compareIDs)
+	ids = slices.Compact(ids)
+	for range lockTries {
+		rows, err := b.s.sql.QueryBatch(ctx, conn, b.s.sql.Texts.LockFree, dialect.Args{"id": ids}, len(ids))
+		if err != nil || len(rows) == len(ids) {
+			return err
+		}
+		if err := Sleep(ctx, lockPause); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: another transaction has taken the unique key", errs.ErrConflict)
+}
+
+// findKeys reads keys, and the states of their tasks.
+func (s *Store) findKeys(ctx context.Context, conn dialect.Conn, ids []uuid.UUID) ([]sqlrun.KeyRow, error) {
+	args := dialect.Args{"id": dialect.Col[uuid.UUID](ids)}
+	return sqlrun.QueryBatchAs[sqlrun.KeyRow](ctx, s.sql, conn, s.sql.Texts.FindKeys, args, len(ids))
+}
+
+func idsOfKeys(keys []*uniqueKey) []uuid.UUID {
+	ids := make([]uuid.UUID, len(keys))
+	for i, k := range keys {
+		ids[i] = k.id
+	}
+	return ids
+}
+
+func compareIDs(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }
+
+// cleanKeys removes the unique keys that have expired and whose tasks are completed or removed. Other tasks exclude
+// others, or can return to the queue and do so again: their keys are checked again later.
+func (s *Store) cleanKeys(ctx context.Context) error {
+	for {
+		checked := 0
+		err := s.writeTx(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) (err error) {
+			checked, err = s.cleanKeysOnce(ctx, conn)
+			return err
+		})
+		if err != nil || checked < cleanBatch {
+			return err
+		}
+		if err := Sleep(ctx, cleanPause); err != nil {
+			return err
+		}
+	}
+}
+
+// cleanKeysOnce checks some keys, and returns how many.
+func (s *Store) cleanKeysOnce(ctx context.Context, conn dialect.Conn) (checked int, err error) {
+	old, err := s.sql.Query(ctx, conn, s.sql.Texts.OldKeys, dialect.Args{"limit": cleanBatch})
+	if err != nil || len(old) == 0 {
+		return 0, err
+	}
+	ids := dialect.Col[uuid.UUID](slices.SortedFunc(slices.Values(idsOf(old)), compareIDs))
+	if _, err := sqlrun.QueryBatchAs[sqlrun.KeyRow](
+		ctx, s.sql, conn, s.sql.Texts.LockKeys, dialect.Args{"id": ids}, len(ids)); err != nil {
+		return 0, err
+	}
+	now, err := s.sql.Now(ctx, conn)
+	if err != nil {
+		return 0, err
+	}
+	rows, err := s.findKeys(ctx, conn, ids) // as they are now, under lock
+	if err != nil {
+		return 0, err
+	}
+	var ended, id, task dialect.Col[uuid.UUID]
+	var expires dialect.Col[int64]
+	for _, k := range rows {
+		switch {
+		case k.Expires > now: // a task has taken it
+		case k.State != nil && *k.State != int64(state.Completed):
+			id, task, expires = append(id, k.ID), append(task, k.Task), append(expires, now+keyKept.Microseconds())
+		default:
+			ended = append(ended, k.ID)
+		}
+	}
+	if len(id) > 0 {
+		args := dialect.Args{"id": id, "task": task, "expires": expires}
+		if _, err := s.sql.ExecBatch(ctx, conn, s.sql.Texts.SetKeys, args, len(id)); err != nil {
+			return 0, err
+		}
+	}
+	return len(old), s.dropKeys(ctx, conn, ended)
+}
+
+// dropKeys removes keys that the transaction has locked.
+func (s *Store) dropKeys(ctx context.Context, conn dialect.Conn, ids dialect.Col[uuid.UUID]) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	_, err := s.sql.ExecBatch(ctx, conn, s.sql.Texts.DropKeys, dialect.Args{"id": ids}, len(ids))
+	return err
 }
