@@ -177,8 +177,8 @@ func render(directory string) error {
 	return os.WriteFile(filepath.Join(directory, "benchmarks.md"), []byte(b.String()), 0o644)
 }
 
-// page returns a part as Markdown: what it was measured on, and its tables. An engine's settings that an earlier part has
-// listed are left out.
+// page returns a part as Markdown: what it was measured on, and its tables. It leaves out settings of an engine that an
+// earlier part has listed.
 func (p part) page(listed map[string]bool) string {
 	var b strings.Builder
 	for _, k := range parts {
