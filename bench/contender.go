@@ -95,8 +95,7 @@ type entry struct {
 	name      string
 	role      role
 	deletes   bool // removes what is completed, else keeps it
-	alone     bool // deletes, and has no twin that keeps: its enqueues are measured, too
-	singles   bool // measure enqueueing one by one, too
+	singles   bool // measure enqueueing, in bulk and one by one; it is the same for further contenders of a kind
 	meanwhile bool // measure enqueueing while draining, and what a task costs
 	share     int  // works 1/share of the tasks, for what is too slow for all; 0 is 1
 }

@@ -21,7 +21,6 @@ import (
 const (
 	loopGoroutines = 4                    // of the bare loop
 	ourBatch       = 500                  // tasks in one checkout of the loop; the worker has its default, 1000
-	riversBatch    = 2000                 // what River's benchmark takes at a time
 	loopPause      = 5 * time.Millisecond // after a checkout that found nothing
 	handlers       = 100                  // of the worker
 	lease          = 5 * time.Minute
@@ -79,10 +78,6 @@ func ourEntries(group string, p place, strategies ...dialect.Strategy) []*entry 
 	add(entry{name: "dbq, loop", deletes: true}, &dbqTasks{})
 	add(entry{name: "dbq, worker", deletes: true}, &dbqTasks{worker: true})
 	add(entry{name: noHistory, deletes: true}, &dbqTasks{worker: true, history: dbq.HistoryNone})
-	if group == postgresDB {
-		add(entry{name: "dbq, loop, 2,000 at a time"}, &dbqTasks{batch: riversBatch})
-		add(entry{name: "dbq, worker, 2,000 at a time"}, &dbqTasks{batch: riversBatch, worker: true})
-	}
 	return all
 }
 

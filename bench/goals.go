@@ -40,9 +40,9 @@ const (
 
 // line is the goal as a line of the page.
 func (g goal) line() string {
-	got, bound, verdict := "–", "at least", "not reached"
+	got, bound, verdict := "–", "≥", "not reached"
 	if g.atMost {
-		bound = "at most"
+		bound = "≤"
 	}
 	if g.got > 0 {
 		got = fmt.Sprintf("%.2f", g.got)
@@ -51,9 +51,9 @@ func (g goal) line() string {
 	case g.got == 0:
 		verdict = "not measured"
 	case g.atMost == (g.got <= g.want) || g.got == g.want:
-		verdict = "reached"
+		verdict = ""
 	}
-	return fmt.Sprintf("| %s: %s | %s | %s %g | %s |\n", g.group, g.text, got, bound, g.want, verdict)
+	return fmt.Sprintf("| %s: %s | %s | %s%g | %s |\n", g.group, g.text, got, bound, g.want, verdict)
 }
 
 // goals returns dbq's own goals with the measured figures.

@@ -149,7 +149,7 @@ func run(ctx context.Context, o options) (err error) {
 			continue
 		}
 		measured = true
-		if _, err := os.Stdout.WriteString(got.page()); err != nil {
+		if _, err := os.Stdout.WriteString(got.page(map[string]bool{})); err != nil {
 			return err
 		}
 		if o.save != "" { // each as soon as it is there: a whole run takes long

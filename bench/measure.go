@@ -129,7 +129,7 @@ func (s samples) round(ctx context.Context, e *entry, n int) error {
 	if err != nil {
 		return err
 	}
-	if !e.deletes || e.alone {
+	if e.singles || e.role == floor && !e.deletes {
 		s.addRate(e, bulk, n, enqueued)
 	}
 	before := cpuTime()

@@ -122,16 +122,16 @@ func amount(x float64) string {
 const intro = `<!-- Written by bench out of benchmarks.json. Do not edit. -->
 # Benchmarks
 
-Each part was measured in one run, on one machine that ran both the clients and the servers. The contenders took turns
-in each round. A figure is the median of the rounds, with their minimum and maximum in parentheses. For times and bytes
-less is better; for rates more is better. Ratios carry over to other machines better than figures do.
+[Performance](performance.md) explains these results. Each part was measured in one run, on one machine that ran both
+the clients and the servers. The contenders took turns in each round. A figure is the median of the rounds, with their
+minimum and maximum in parentheses. Ratios carry over to other machines better than figures do.
 
 Every task has a payload of %d bytes of JSON, which its handler decodes; handlers do nothing else. Every run checks that
-each task was handled and stored as completed exactly once. [performance.md](performance.md) explains the results.
+each task was handled and completed exactly once.
 
 - **dbq, loop** is Checkout of %d and Settle in %d goroutines. **dbq, worker** is package worker with %d handlers; it
-  records each attempt unless the name says otherwise. A strategy is named where the engine has several; without a name
-  it is the engine's default. **Deleting** contenders remove what is completed, the others keep it.
+  records each attempt unless the name says otherwise. Without the name of a strategy, it is the engine's default.
+  **Deleting** contenders remove what is completed, the others keep it.
 - **floor** is three set-based statements over dbq's own table and indexes: insert all, mark all, finish all. Nothing
   that handles tasks one by one can be faster. Its drain is the last two statements.
 - **River** v0.51 runs with the settings of its own benchmark: 2,000 workers, a fetch every 2 ms, InsertManyFast (COPY)
@@ -164,8 +164,9 @@ func render(directory string) error {
 	for _, g := range r.goals() {
 		b.WriteString(g.line())
 	}
+	listed := map[string]bool{}
 	for _, p := range r.Parts {
-		b.WriteString(p.page())
+		b.WriteString(p.page(listed))
 		if p.Name == partThroughput {
 			fmt.Fprintf(&b, "\n![%s](%s)\n", drain, plotName)
 			if err := os.WriteFile(filepath.Join(directory, plotName), []byte(chart(p.Results, drain)), 0o644); err != nil {
@@ -176,8 +177,9 @@ func render(directory string) error {
 	return os.WriteFile(filepath.Join(directory, "benchmarks.md"), []byte(b.String()), 0o644)
 }
 
-// page returns a part as Markdown: what it was measured on, and one table.
-func (p part) page() string {
+// page returns a part as Markdown: what it was measured on, and its tables. It leaves out settings of an engine that an
+// earlier part has listed.
+func (p part) page(listed map[string]bool) string {
 	var b strings.Builder
 	for _, k := range parts {
 		if k.name == p.Name {
@@ -187,9 +189,13 @@ func (p part) page() string {
 			}
 		}
 	}
-	fmt.Fprintf(&b, "`%s`, %s, %s\n\n", p.Command, p.When, p.Machine)
+	fmt.Fprintf(&b, "`%s`, %s, %s\n", p.Command, p.When, p.Machine)
+	separator := "\n"
 	for _, line := range p.Engines {
-		fmt.Fprintf(&b, "- %s\n", line)
+		if !listed[line] {
+			fmt.Fprintf(&b, "%s- %s\n", separator, line)
+			listed[line], separator = true, ""
+		}
 	}
 	var shown []figure
 	for _, f := range figures {
@@ -197,23 +203,63 @@ func (p part) page() string {
 			shown = append(shown, f)
 		}
 	}
-	b.WriteString("\n| engine | contender |")
-	for _, f := range shown {
-		fmt.Fprintf(&b, " %s, %s |", f, f.unit())
-	}
-	b.WriteString("\n|---|---|" + strings.Repeat("--:|", len(shown)) + "\n")
-	for _, r := range p.Results {
-		fmt.Fprintf(&b, "| %s | %s |", r.Group, r.Contender)
+	groups, contenders := distinct(p.Results, func(r result) string { return r.Group }),
+		distinct(p.Results, func(r result) string { return r.Contender })
+	if len(contenders) <= len(shown) {
+		b.WriteString("\n| engine | contender |")
 		for _, f := range shown {
-			cell := ""
-			if v, ok := r.Figures[f]; ok {
-				if cell = amount(v[0]); v[1] != v[2] {
-					cell += fmt.Sprintf(" (%s – %s)", amount(v[1]), amount(v[2]))
-				}
-			}
-			fmt.Fprintf(&b, " %s |", cell)
+			fmt.Fprintf(&b, " %s, %s |", f, f.unit())
 		}
-		b.WriteString("\n")
+		b.WriteString("\n|---|---|" + strings.Repeat("--:|", len(shown)) + "\n")
+		for _, r := range p.Results {
+			fmt.Fprintf(&b, "| %s | %s |", r.Group, r.Contender)
+			for _, f := range shown {
+				fmt.Fprintf(&b, " %s |", r.cell(f))
+			}
+			b.WriteString("\n")
+		}
+		return b.String()
+	}
+	for _, f := range shown {
+		fmt.Fprintf(&b, "\n| %s, %s | %s |\n|---|%s\n", f, f.unit(), strings.Join(groups, " | "),
+			strings.Repeat("--:|", len(groups)))
+		for _, contender := range contenders {
+			row, measured := "| "+contender+" |", false
+			for _, group := range groups {
+				cell := ""
+				for _, r := range p.Results {
+					if r.Group == group && r.Contender == contender {
+						cell = r.cell(f)
+					}
+				}
+				row, measured = row+" "+cell+" |", measured || cell != ""
+			}
+			if measured {
+				b.WriteString(row + "\n")
+			}
+		}
 	}
 	return b.String()
+}
+
+// distinct returns the values of a field, in the order in which they first appear.
+func distinct(results []result, field func(result) string) (all []string) {
+	for _, r := range results {
+		if v := field(r); !slices.Contains(all, v) {
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
+// cell formats a figure, with its range if the rounds differ. It is empty if the figure was not measured.
+func (r result) cell(f figure) string {
+	v, ok := r.Figures[f]
+	switch {
+	case !ok:
+		return ""
+	case v[1] == v[2]:
+		return amount(v[0])
+	}
+	return fmt.Sprintf("%s (%s–%s)", amount(v[0]), amount(v[1]), amount(v[2]))
 }

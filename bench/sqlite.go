@@ -73,7 +73,7 @@ func sqliteEntries(directory string) []*entry {
 			},
 			&entry{
 				contender: &goqiteLoop{place: p}, group: group, name: "goqite's technique" + deleting, role: peer,
-				deletes: true, alone: true, singles: true, meanwhile: true, share: 5,
+				deletes: true, singles: true, meanwhile: true, share: 5,
 			})
 		all = append(all, floorEntries(group, p)...)
 	}

@@ -10,81 +10,73 @@ import (
 // Statements are the texts that the core runs: plain guarded SQL that a DBA can read. The core binds values by name,
 // such as :queue. A statement may use a name several times or not at all. It cannot contain a question mark.
 //
-// States are literals (state.Literals) and never bound. :lease, :after, :delay and :age are microseconds. Columns that
-// a statement returns are found by name.
+// States are literals (state.Literals), never bound values. :lease, :after, :delay and :age are microseconds. A
+// statement returns nothing unless its comment lists columns, which are found by name.
 //
 // A dialect must set the first fields, but for those that say when they may be empty. Most need some of Optional. A
-// first version can leave Defaulted empty.
-//
-// Tags describe the fields to tests and tools; see FieldOf.
+// first version can leave Defaulted empty. The tags describe the fields to tests and tools; see FieldOf.
 type Statements struct {
 	Style PlaceholderStyle `part:"yes"`
 	// Begin starts a write transaction at READ COMMITTED or the engine's equivalent. If it is empty, the driver begins
-	// and ends transactions. If it has several texts, those before the last one apply to the next transaction, also to
+	// and ends transactions. If it has several texts, those before the last one apply to the next transaction, even to
 	// that of a single statement.
 	Begin []string `empty:"allowed"`
 	// Now is an SQL expression: the database's clock in microseconds since 1970, one value for a whole statement.
 	Now string
 	// Limit bounds the rows of a SELECT, such as "LIMIT :limit".
 	Limit string `args:"limit" part:"yes"`
-	// ForUpdate follows a SELECT that locks its rows, such as "FOR UPDATE". It is empty where one transaction at a time
-	// writes.
+	// ForUpdate follows a SELECT that locks its rows, such as "FOR UPDATE". Leave it empty if only one transaction at a
+	// time writes.
 	ForUpdate string `empty:"allowed" part:"yes"`
-	// Returning reports that an UPDATE or DELETE returns the rows that it changed: RETURNING id. The defaults of Remove,
-	// Start and Purge use it. Without it, a dialect needs a BatchRunner.
+	// Returning reports that an UPDATE or DELETE can return the rows that it changed: RETURNING id. The defaults of
+	// Remove, Start and Purge use it. Without it, a dialect needs a BatchRunner.
 	Returning bool `empty:"allowed" part:"yes"`
-	// Columns lists the columns of a task without the payload, for a SELECT from the table of tasks, named t. The end of
-	// a lease, lease_until, and progress are the last ones that Extend has stored.
+	// Columns lists the columns of a task without the payload, for a SELECT from the table of tasks, named t. lease_until
+	// and progress are the values that Extend stored last.
 	Columns string `part:"yes"`
 	// Payload lists the payload in the same way.
 	Payload string `part:"yes"`
-	// MigrationLock runs before a migration and waits for other migrations of the tables with the prefix :name, in the
-	// schema of Names. It may be empty where Begin waits for them. With a MigrationUnlock it is taken before the
-	// transaction and released after it; otherwise it ends with the transaction.
+	// MigrationLock waits for other migrations of the tables with the prefix :name, in the schema of Names. It may be
+	// empty if Begin waits for them. With a MigrationUnlock, it is taken before the transaction and released after it;
+	// otherwise it ends with the transaction.
 	MigrationLock string `args:"name" empty:"allowed"`
 
-	// Insert adds tasks: :id :reused :queue :reference :kind :task_key :priority :at :delay :max_attempts :headers
-	// :payload :payload_size. A task is due at :at or, if :at is null, :delay from now. :payload_size is null for no
-	// payload. It returns the id of each row that it added. It skips a row whose id or (reference, queue) exists, and the
-	// surrounding transaction stays usable.
+	// Insert adds tasks and returns the id of each row that it added. It skips a row whose id or (reference, queue)
+	// exists, and leaves the surrounding transaction usable. A task is due at :at or, if :at is null, :delay from now.
 	//
 	// The fence of a new row is 0. With :reused = 1 an earlier task may have had this id. The fence then starts at the
 	// database's clock in microseconds, above every earlier fence. If the engine's clock is coarser and is the caller's
-	// own, the fence starts at the later of it and :clock, the caller's clock, which is not a column.
+	// own, the fence starts at the later of it and :clock, the caller's clock.
 	//
-	// For an insert of several statements, :now is their common time; for a single statement it is null. It is not a
-	// column. Rows that are due at that time have it as :at.
+	// For an insert of several statements, :now is their common time, and rows that are due then have it as :at. For a
+	// single statement it is null. :now and :clock are not columns.
 	Insert Batch `columns:"InsertColumns" args:"queue clock now"`
-	// AddKeys adds unique keys: :id :queue :scope :name :task :expires. It skips a key that exists, waits for a
-	// transaction that is adding it, and leaves the surrounding transaction usable. It returns nothing.
+	// AddKeys adds unique keys. It skips a key that exists, waits for a transaction that is adding it, and leaves the
+	// surrounding transaction usable.
 	AddKeys Batch `columns:"id scope name task expires" args:"queue"`
-	// Settle ends attempts: :id :fence :state :at :after :uncount :result :result_size. It changes rows that are
-	// PROCESSING under this fence, and returns their id, fence and new state. The row becomes due at :at, or :after from
-	// now; if both are null it is parked. State ERROR with a due time becomes POISON if attempt >= max_attempts. :uncount
-	// is subtracted from the attempts. A null :result keeps the old result if :state is CREATED, and clears it otherwise.
-	// A task that is COMPLETED then has no progress; any other keeps the latest, as Columns shows it. If :callers_tx is 1,
-	// the transaction is a caller's, and may keep less if reading it would lock a renewal.
+	// Settle ends attempts. It changes rows that are PROCESSING under :fence, and returns their id, fence and new state.
+	// The row becomes due at :at, or :after from now; if both are null it is parked. :state ERROR with a due time becomes
+	// POISON if attempt >= max_attempts. :uncount is subtracted from the attempts. A null :result keeps the old result if
+	// :state is CREATED, and clears it otherwise. A COMPLETED task has no progress; any other keeps the latest. If
+	// :callers_tx is 1, the transaction is a caller's, and may keep less if reading it would lock a renewal.
 	//
-	// Settle and Remove wait at most :lock_wait milliseconds for a row that another transaction has locked, and then
-	// fail with class Conflict, if the statement can limit its own wait. If :lock_wait is null, as in a caller's
-	// transaction, the session's limit applies. A dialect whose statements cannot limit their wait sets a limit of about
-	// a second for the sessions that its Open makes, or sets Server.LongLockWaits.
+	// Settle and Remove wait at most :lock_wait milliseconds for a row that another transaction has locked, and then fail
+	// with class Conflict. If :lock_wait is null, as in a caller's transaction, the session's limit applies. A dialect
+	// whose statements cannot limit their wait sets a limit of about a second for the sessions that its Open makes, or
+	// sets Server.LongLockWaits.
 	Settle Batch `columns:"id fence state at after uncount result" args:"lock_wait callers_tx"`
-	// Extend renews leases until :lease from now, of rows that are PROCESSING under a fence: :id :fence :progress
-	// :progress_size. It returns their id and fence. It stores :progress unless that is null; the next attempt and
-	// Columns have it. No two rows have the same id. If a transaction can fail because another one has changed a row
-	// since it began, or can wait for its lock, a renewal must neither write nor lock the task's row: keep renewals in a
-	// table of their own, which a takeover reads.
+	// Extend renews the leases of rows that are PROCESSING under :fence until :lease from now, and returns their id and
+	// fence. It stores :progress unless that is null. No two rows have the same id. If a transaction can fail because
+	// another one has changed a row since it began, or can wait for its lock, a renewal must neither write nor lock the
+	// task's row: keep renewals in a table of their own, which a takeover reads.
 	Extend Batch `columns:"id fence progress" args:"lease"`
-	// Record adds attempts to the history: :id (the task's) :fence :queue :attempt :outcome :taken :ended :worker
-	// :error. It skips an attempt that already exists. It returns nothing.
+	// Record adds attempts of the tasks :id to the history. It skips an attempt that exists.
 	Record Batch `columns:"id fence attempt outcome taken ended worker error" args:"queue"`
-	// RecordLast adds the last attempts of rows given by :id, from the rows themselves: :id :error :error_size. It skips
-	// rows that are PROCESSING, rows without taken, and attempts that already exist. The outcome is completed, failed or
-	// poisoned or, for a row that is CREATED, released; a released attempt has the number after the row's. It lasted
-	// from taken to updated. The worker is the holder without its last # and what follows. The error is :error or, if
-	// that is null, the result of a row that is ERROR or POISON. It returns nothing, and locks the rows if that costs no
-	// statement.
+	// RecordLast adds the last attempts of the rows :id, from the rows themselves. It skips rows that are PROCESSING,
+	// rows without taken, and attempts that exist. The outcome is completed, failed or poisoned or, for a CREATED row,
+	// released; a released attempt has the number after the row's. It lasted from taken to updated. The worker is the
+	// holder without its last # and what follows. The error is :error or, if that is null, the result of an ERROR or
+	// POISON row. It locks the rows if that costs no statement.
 	RecordLast Batch `columns:"id error"`
 
 	Defaulted
@@ -104,32 +96,31 @@ type Defaulted struct {
 	FindKeys Batch `columns:"id"`
 	// LockKeys locks the keys of :id in the order of ids, and returns id, task and expires as last committed.
 	LockKeys Batch `columns:"id"`
-	// SetKeys changes :task and :expires of keys that the transaction has locked: :id.
+	// SetKeys changes :task and :expires of keys that the transaction has locked.
 	SetKeys Batch `columns:"id task expires"`
-	// DropKeys removes keys that the transaction has locked: :id.
+	// DropKeys removes keys that the transaction has locked.
 	DropKeys Batch `columns:"id"`
 	// OldKeys returns the id of at most :limit keys that have expired, the oldest first.
 	OldKeys string `args:"limit"`
-	// LockWaiting locks the tasks of :id that have a due time and, if :running is 1, those that are PROCESSING, in the
-	// order of ids. It returns id, queue, state, due and created as last committed.
+	// LockWaiting locks the tasks of :id that have a due time and, if :running is 1, the PROCESSING ones, in the order of
+	// ids. It returns id, queue, state, due and created as last committed.
 	LockWaiting Batch `columns:"id" args:"running"`
-	// Replace changes tasks that have a due time and that the transaction has locked: :id :kind :task_key :priority :at
-	// :headers :payload :payload_size. :at is the new due time; the progress is cleared. The fence is raised: a checkout
-	// that has chosen the task by its old key and size must not lease it.
+	// Replace changes tasks that have a due time and that the transaction has locked. :at is the new due time; the
+	// progress is cleared. It raises the fence, because a checkout that has chosen the task by its old key and size must
+	// not lease it.
 	Replace Batch `columns:"id kind task_key priority at headers payload"`
-	// Postpone changes only the due time of such tasks: :id :at.
+	// Postpone changes only the due time of such tasks.
 	Postpone Batch `columns:"id at"`
-	// AddWorkflowTasks adds the tasks of a workflow: :id :workflow_id :name :queue_name :needs :dependents :at :delay.
-	// It returns nothing.
+	// AddWorkflowTasks adds the tasks of a workflow.
 	AddWorkflowTasks Batch `columns:"id workflow_id name queue_name needs dependents at delay"`
-	// AddWorkflowNeeds adds what the tasks of a workflow need: :parent :child :on_failure. It returns nothing.
+	// AddWorkflowNeeds adds the dependencies of a workflow.
 	AddWorkflowNeeds Batch `columns:"parent child on_failure"`
-	// Remove deletes rows that are PROCESSING under a fence: :id :fence. It returns their id and fence.
+	// Remove deletes rows that are PROCESSING under :fence, and returns their id and fence.
 	Remove Batch `columns:"id fence" args:"lock_wait"`
-	// Start sets known_started to 1 in rows that are PROCESSING under a fence: :id :fence. It returns their id and fence,
-	// also if it was set before.
+	// Start sets known_started to 1 in rows that are PROCESSING under :fence. It returns the id and fence of each, even if
+	// it was set before.
 	Start Batch `columns:"id fence"`
-	// Movable, Move and Purge carry out operators' events on rows given by :id, whatever their fence. The core makes one
+	// Movable, Move and Purge apply operators' events to rows given by :id, whatever their fence. The core makes one
 	// statement of each for every event of the state table: it fills in {guard}, the condition on the rows, and {set},
 	// the assignments.
 	//
@@ -140,13 +131,12 @@ type Defaulted struct {
 	// Move changes the rows.
 	Move Batch `columns:"id"`
 	// Purge removes the rows and, with Returning, returns their id, queue, task_key and state. Purgeable locks the rows
-	// and returns these. It runs first without Returning, and if the rows are archived or their attempts recorded.
+	// and returns the same. It runs first without Returning, or if the rows are archived or their attempts recorded.
 	Purge     Batch `columns:"id" part:"yes"`
 	Purgeable Batch `columns:"id" part:"yes"`
-	// SetResult replaces the result of rows that the same transaction has changed, and so locked: :id :result
-	// :result_size. It returns nothing.
+	// SetResult replaces the result of rows that the transaction has locked.
 	SetResult Batch `columns:"id result"`
-	// SetProgress replaces the progress of rows that the same transaction has locked: :id :progress. It returns nothing.
+	// SetProgress replaces the progress of such rows.
 	SetProgress Batch `columns:"id progress"`
 	// Held returns the whole rows that are PROCESSING in :queue under :holder.
 	Held string `args:"queue holder"`
@@ -155,16 +145,16 @@ type Defaulted struct {
 	IDBehind string `args:"after before offset"`
 	// IDBefore returns the id that is :offset tasks before the last one below :before. It reads only the primary key.
 	IDBefore string `args:"before offset"`
-	// Peek returns id, queue, state, fence and updated of the existing rows: :id.
+	// Peek returns id, queue, state, fence and updated of the rows that exist.
 	Peek Batch `columns:"id"`
-	// Count counts all tasks by queue and state. It returns queue, state, tasks, parked (those without a due time), due
-	// (those whose due time has come), oldest (how many microseconds the oldest of these has been due, or null),
-	// cancelled (those that are marked as cancelled) and cut (1 if it stopped at its limit; otherwise it can be
-	// omitted). Several rows of one queue and state are added up.
+	// Count counts all tasks by queue and state. It returns queue, state, tasks, parked (without a due time), due (whose
+	// due time has come), oldest (how many microseconds the oldest of these has been due, or null), cancelled (marked as
+	// cancelled) and cut (1 if it stopped at its limit; otherwise it can be omitted). Several rows of one queue and state
+	// are added up.
 	Count string
 	// CountUpTo does the same for :queue, which it need not return. It counts at most :limit tasks of each state, at a
 	// cost that does not grow with the table; oldest is exact. The cost of the default grows with the tasks of the queue.
-	// The core runs up to 50 of it in one statement, each as a derived table, and so up to 200 of NextQueue.
+	// The core runs up to 50 of it in one statement, each as a derived table, and up to 200 of NextQueue.
 	CountUpTo string `args:"queue limit"`
 	// NextQueue returns the first queue after :queue, by name, in which CountUpTo would find tasks.
 	NextQueue string `args:"queue"`
@@ -174,34 +164,33 @@ type Defaulted struct {
 	Next string `args:"queue"`
 	// Busy counts the tasks of :queue that are PROCESSING, as tasks.
 	Busy string `args:"queue"`
-	// BusyKeys does so for each of their keys, and returns task_key and tasks; the key of tasks without one is null.
+	// BusyKeys counts them for each key, and returns task_key, which is null for tasks without a key, and tasks.
 	BusyKeys string `args:"queue"`
 	// DueFirst returns up to :limit due tasks of :queue in HandOutOrder: id, fence, task_key, priority, was_due and
-	// payload_size. It must cost what it returns, whatever else is in the table, and so must DueOfKeys and DueKeys.
+	// payload_size. Its cost must depend only on what it returns, and so must that of DueOfKeys, HeadsOfKeys and DueKeys.
 	DueFirst string `args:"queue limit"`
-	// DueOfKeys returns the same of tasks with each :task_key, up to :limit tasks of each key, the earliest due first.
+	// DueOfKeys returns the same columns, of up to :limit due tasks of each :task_key, the earliest due first.
 	DueOfKeys Batch `columns:"task_key" args:"queue limit"`
-	// HeadsOfKeys returns the same of the first task with each :task_key, in the order of ids, that has a due time, if
-	// it is due. With :block = 1 it leaves out a task if one with a lower id and the same key is in POISON, or in ERROR
-	// without a due time, and is not cancelled. It must cost what it returns.
+	// HeadsOfKeys returns the same columns, of the first task of each :task_key, in the order of ids, that has a due time,
+	// if it is due. With :block = 1 it leaves out a task if one with a lower id and the same key is in POISON, or in ERROR
+	// without a due time, and is not cancelled.
 	HeadsOfKeys Batch `columns:"task_key" args:"queue block"`
-	// DueKeys returns the same of the next :limit keys after :after that have tasks of :queue with a due time: of each
-	// key the task that is due first, even if its time has not come, and the database's clock as now.
+	// DueKeys returns the same columns and the database's clock as now, for the next :limit keys after :after that have
+	// tasks of :queue with a due time. Of each key it returns the task that is due first, even if its time has not come.
 	DueKeys string `args:"queue after limit"`
-	// KeyRates returns the rows of :queue in the table key_rate whose key is a :name: task_key and full_at.
+	// KeyRates returns task_key and full_at of the rows of :queue in the table key_rate whose key is a :name.
 	KeyRates Batch `columns:"name" args:"queue"`
-	// SetKeyRates adds rows for the keys :name of :queue to it, or changes those that exist: :name :full_at. The
-	// transaction has locked the limits of the queue. It returns nothing.
+	// SetKeyRates adds rows for the keys :name of :queue to it, or changes those that exist. The transaction has locked
+	// the limits of the queue.
 	SetKeyRates Batch `columns:"name full_at" args:"queue"`
 	// ExpireKeyRates removes at most :limit of its rows, of all queues, whose full_at was at least :age ago.
 	ExpireKeyRates string `args:"age limit"`
 	// ExpireAttempts removes at most :limit attempts of :queue that ended at least :age ago.
 	ExpireAttempts string `args:"queue age limit"`
-	// Archive copies rows given by :id, which Purgeable has locked, into the archive: Purge follows in the same
-	// transaction. A row of the archive with the same id and fence does not change. It returns nothing.
+	// Archive copies the rows :id, which Purgeable has locked, into the archive: Purge follows in the same transaction. A
+	// row of the archive with the same id and fence does not change.
 	Archive Batch `columns:"id"`
-	// AddStatistics adds rows to the table of statistics. It returns nothing. A row that exists is an error of class
-	// Duplicate.
+	// AddStatistics adds rows to the table of statistics. A row that exists is an error of class Duplicate.
 	AddStatistics Batch `columns:"StatisticsColumns"`
 }
 
@@ -209,45 +198,45 @@ type Defaulted struct {
 type Optional struct {
 	// Dual follows a SELECT that reads no table, such as "FROM dual".
 	Dual string `part:"yes"`
-	// NestedSavepoints reports that a second savepoint with the name of an earlier one does not replace it, so that each
-	// has to be released.
+	// NestedSavepoints reports that a second savepoint with the name of an earlier one does not replace it, so each has
+	// to be released.
 	NestedSavepoints bool `part:"yes"`
 	// MigrationUnlock releases a MigrationLock that was taken before the transaction.
 	MigrationUnlock string `args:"name"`
-	// DropTable and DropView remove {name}, without an error if it does not exist. Empty means DROP TABLE IF EXISTS
+	// DropTable and DropView remove {name}, without an error if it does not exist. The defaults are DROP TABLE IF EXISTS
 	// {name} and DROP VIEW IF EXISTS {name}.
 	DropTable string `part:"yes"`
 	DropView  string `part:"yes"`
-	// LockFree locks those rows of :id that no other transaction has locked, and returns their ids. It is empty where a
+	// LockFree locks those rows of :id that no other transaction has locked, and returns their ids. Leave it empty if a
 	// transaction does not lock single rows.
 	LockFree Batch `columns:"id"`
-	// DropLeases removes the renewals of leases that have ended: :id :fence. It returns nothing. ExpireLeases removes at
-	// most :limit renewals that ended at least :age ago. Both are empty if Extend writes the task's row.
+	// DropLeases removes the renewals of leases that have ended. ExpireLeases removes at most :limit renewals that ended
+	// at least :age ago. Leave both empty if Extend writes the task's row.
 	DropLeases   Batch  `columns:"id fence"`
 	ExpireLeases string `args:"age limit"`
 	// Assignments replaces some of {set}, in pairs of old and new, for columns that keep null as another value. The core
 	// writes "due = NULL", "due = {now}", "lease_until = NULL" and "taken = NULL".
 	Assignments []string `part:"yes"`
 	// Exhausted returns the whole rows of :queue that the checkout under :holder moved to POISON, with their previous
-	// holders; their results name both. It is empty if no index leads to such rows: a checkout whose answer is lost then
-	// does not report them.
+	// holders; their results name both. Leave it empty if no index leads to such rows: a checkout whose answer is lost
+	// then does not report them.
 	Exhausted string `args:"queue holder"`
 	// InState adds a redundant condition for each state, so that the engine can use a partial index.
 	InState map[state.State]string
-	// OfState is how an index leads to the tasks of a queue in each state: a condition beside queue = :queue, which tasks
-	// in other states may fulfil, too, and the order of the index after " ORDER BY ". Reading such rows up to a limit
-	// must cost what the limit says. If the order is "id", or "priority, due_at, id" and due_at is the same for all, lists
-	// read any part of it in the order of ids. A state without an index is missing.
+	// OfState describes, for each state, how an index finds the tasks of a queue. It is a condition beside queue =
+	// :queue, which tasks in other states may fulfill, too, and the order of the index after " ORDER BY ". The cost of
+	// reading such rows up to a limit must depend only on the limit. If the order is "id", or "priority, due_at, id" with
+	// the same due_at for all, lists read any part of it in the order of ids. A state without an index is missing.
 	OfState map[state.State]string
 	// ByState follows the table's name where OfState is used, to force its index if the server could choose another one.
 	ByState string `part:"yes"`
-	// For states that CountUpTo cannot count, CountNewest counts among the newest :limit tasks of all queues, and Newest
-	// names these states. Both are empty if there are none.
+	// CountNewest counts among the newest :limit tasks of all queues, for the states that CountUpTo cannot count. Newest
+	// names these states. Leave both empty if there are none.
 	CountNewest string        `args:"limit"`
 	Newest      []state.State `part:"yes"`
-	// LimitIdle makes the server end the session, and so free what a transaction has locked, if the client is silent for
-	// ten seconds before the end of the transaction. What locks a queue's limits runs it first in its transaction, or
-	// before that if there is an EndLimitIdle, which runs after the end and restores the setting of the session.
+	// LimitIdle makes the server end the session if the client is silent for ten seconds before the end of the
+	// transaction. A transaction that locks a queue's limits runs it first. If there is an EndLimitIdle, LimitIdle runs
+	// before the transaction, and EndLimitIdle after it, to restore the setting of the session.
 	LimitIdle    string
 	EndLimitIdle string
 	// BoundWaits makes a statement of the transaction that waits for a lock for a second fail with class Conflict. The
