@@ -176,3 +176,54 @@ func TestBoundsOfNumbers(t *testing.T) {
 }
 
 func refused(o Outcome) error { return o.check() }
+
+func TestUniqueRulesAreChecked(t *testing.T) {
+	t.Parallel()
+	for what, task := range map[string]NewTask{
+		"a key of 201 characters":  {Unique: &Unique{Key: strings.Repeat("k", MaxUniqueKey+1)}},
+		"a control character":      {Unique: &Unique{Key: "k\x00"}},
+		"a negative period":        {Unique: &Unique{Key: "k", Period: -time.Hour}},
+		"a short period":           {Unique: &Unique{Key: "k", Period: MinUniquePeriod - 1}},
+		"a long period":            {Unique: &Unique{Key: "k", Period: MaxUniquePeriod + 1}},
+		"a short window":           {Unique: &Unique{Key: "k", Window: MinUniquePeriod - 1}},
+		"a long window":            {Unique: &Unique{Key: "k", Window: MaxUniquePeriod + 1}},
+		"a window and a period":    {Unique: &Unique{Key: "k", Window: time.Hour, Period: time.Hour}},
+		"a window and a scope":     {Unique: &Unique{Key: "k", Window: time.Hour, While: UniqueUnfinished}},
+		"a period and a scope":     {Unique: &Unique{Key: "k", Period: time.Hour, While: UniqueUnfinished}},
+		"an unknown scope":         {Unique: &Unique{Key: "k", While: "running"}},
+		"an unknown conflict":      {Unique: &Unique{Key: "k", OnConflict: "drop"}},
+		"a replacement by payload": {Unique: &Unique{OnConflict: UniqueReplace}},
+		"a debounce without delay": {Unique: &Unique{Key: "k", OnConflict: UniqueDebounce}},
+		"a debounce with a time":   {RunAt: time.Now(), Unique: &Unique{Key: "k", OnConflict: UniqueDebounce}},
+		"a wait of what is kept":   {Delay: 1, Unique: &Unique{Key: "k", MaxWait: time.Hour}},
+		"a wait below the delay":   {Delay: 2, Unique: &Unique{Key: "k", OnConflict: UniqueDebounce, MaxWait: 1}},
+		"a negative wait":          {Delay: 1, Unique: &Unique{Key: "k", OnConflict: UniqueDebounce, MaxWait: -1}},
+	} {
+		if _, err := task.check(MaxResult); !errors.Is(err, ErrUnique) || !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: got %v, want ErrUnique", what, err)
+		}
+	}
+}
+
+// A batch with an invalid task adds none, and an empty one is no error. Without a key, the kind and the payload are the
+// key.
+func TestBatchesAreAddedWhole(t *testing.T) {
+	t.Parallel()
+	q := inMemory(t).Queue("q")
+	enqueue := func(ts ...NewTask) ([]Enqueued, error) { return q.EnqueueMany(t.Context(), ts) }
+	if out, err := enqueue(NewTask{Reference: "r"}, NewTask{Priority: -1}); len(out) != 0 || !errors.Is(err, ErrPriority) {
+		t.Errorf("a batch with an invalid task: got %v, %v", out, err)
+	}
+	if out, err := enqueue(); len(out) != 0 || err != nil {
+		t.Errorf("an empty batch: got %v, %v", out, err)
+	}
+	if id, err := q.Find(t.Context(), "r"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("the batch with an invalid task has added %s: %v", id, err)
+	}
+	k, p := "k", []byte("p")
+	out, err := enqueue(NewTask{Kind: k, Payload: p, Unique: &Unique{}}, NewTask{Kind: k, Payload: p, Unique: &Unique{}},
+		NewTask{Kind: k, Payload: []byte("P"), Unique: &Unique{}}, NewTask{Kind: "K", Payload: p, Unique: &Unique{}})
+	if err != nil || !out[1].Duplicate || out[1].ID != out[0].ID || out[2].Duplicate || out[3].Duplicate {
+		t.Errorf("tasks without a key: got %+v, %v, want the second alone to be a duplicate", out, err)
+	}
+}

@@ -105,3 +105,40 @@ func TestWaitLeavesNothingBehind(t *testing.T) {
 	}
 	waitingFor(t, c, 0)
 }
+
+// Wait returns a task with its result when it is completed, poisoned or parked, and ErrNotFound when it is removed.
+func TestWaitReturnsTheEndedTask(t *testing.T) {
+	t.Parallel()
+	c := inMemory(t)
+	q := c.Queue("q")
+	for want, end := range map[string]Outcome{
+		"COMPLETED result": Completed([]byte("result")), "POISON boom": Poisoned(errors.New("boom")),
+		"ERROR boom": Parked(errors.New("boom")), "removed": Deleted(),
+	} {
+		id, err := q.Enqueue(t.Context(), NewTask{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make(chan string)
+		go func() {
+			task, err := c.Wait(t.Context(), id)
+			if e := (*Error)(nil); errors.Is(err, ErrNotFound) && errors.As(err, &e) && e.Task == id {
+				got <- "removed"
+			} else {
+				got <- task.State.String() + " " + string(task.Result)
+			}
+		}()
+		for _, o := range []Outcome{RetryIn(0, errors.New("not the end")), end} {
+			tasks, err := q.Checkout(t.Context(), 1, time.Minute)
+			if err == nil {
+				err = q.Settle(t.Context(), tasks[0].Lease, o)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if g := <-got; g != want {
+			t.Errorf("got %q, want %q", g, want)
+		}
+	}
+}

@@ -97,3 +97,42 @@ func TestEventsAreThoseOfOperators(t *testing.T) {
 		t.Errorf("%v are no operators' events", named)
 	}
 }
+
+func TestFiltersAreChecked(t *testing.T) {
+	t.Parallel()
+	_, ops := inMemory(t)
+	for want, filters := range map[error][]admin.Filter{
+		dbq.ErrCount: {{Limit: -1}, {Limit: dbq.MaxBulk + 1}},
+		dbq.ErrFilter: {{Limit: 1, InStateFor: -1}, {Limit: 1, States: []dbq.State{9}},
+			{Limit: 1, States: []dbq.State{state.None}}},
+		dbq.ErrQueueName: {{Limit: 1, Queue: "a\x00"}},
+		dbq.ErrInvalid: {{Limit: 1, Kind: "a\x00"}, {Limit: 1, Reference: "a\x00"}, {Limit: 1, Kind: "\xff"},
+			{Limit: 1, EnteredWithin: -1}, {Limit: 1, CancelledOnly: true, NotCancelled: true}},
+	} {
+		for _, f := range filters {
+			_, err := ops.List(t.Context(), f)
+			_, many := ops.OperateMany(t.Context(), admin.Reject, f)
+			if !errors.Is(err, want) || !errors.Is(many, want) || !errors.Is(err, dbq.ErrInvalid) {
+				t.Errorf("%+v: list got %v, reject got %v, want %v", f, err, many, want)
+			}
+		}
+	}
+}
+
+func TestReasonsAreChecked(t *testing.T) {
+	t.Parallel()
+	_, ops := inMemory(t)
+	for what, option := range map[string]admin.Option{
+		"a reason that is too long":  admin.Reason(strings.Repeat("é", admin.MaxReason+1)),
+		"a reason that is not UTF-8": admin.Reason("\xff"),
+		"no name":                    admin.By(""),
+		"a name with a line break":   admin.By("a\nb"),
+		"a name that is too long":    admin.By(strings.Repeat("a", dbq.MaxReference+1)),
+	} {
+		many := second(ops.OperateMany(t.Context(), admin.Purge, admin.Filter{Limit: 1}, option))
+		if err := ops.Operate(t.Context(), admin.Purge, dbq.NewID(), option); !errors.Is(err, dbq.ErrInvalid) ||
+			!errors.Is(many, dbq.ErrInvalid) {
+			t.Errorf("%s: got %v, by filter %v, want ErrInvalid", what, err, many)
+		}
+	}
+}

@@ -216,7 +216,7 @@ func mutants() []mutant {
 			edit: func(st *dialect.Statements, n dialect.Names) {
 				must(&st.Extend.SQL, theFence, "")
 			},
-			caught: []string{"Lease/StaleFenceCannotExtend"}},
+			caught: []string{"Lease/StaleFenceCannotSettle"}},
 		{name: "remove-without-fence",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
 				must(&st.Remove.SQL, theFence, "")
@@ -235,8 +235,7 @@ func mutants() []mutant {
 				mustIn(st.Own, "take over", leaseOver, "")
 				mustIn(st.Own, "any", leaseOver, "")
 			},
-			caught: []string{"Lease/ExtendKeepsOthersOut"},
-			races:  []string{"Contention/ManyQueues"}},
+			caught: []string{"Lease/ExtendKeepsOthersOut"}},
 		{name: "lease-half-as-long",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
 				mustIn(st.Own, "take", `:lease`, ":lease / 2")
@@ -362,6 +361,6 @@ func mutants() []mutant {
 					n.Table("task") + " WHERE queue = :queue AND due <= {now} ORDER BY due, id LIMIT +:limit)"
 				mustIn(st.Own, "ready", each, strings.Replace(all, "{now}", clock, 1))
 			},
-			caught: []string{"Checkout/PriorityFirst", "Contention/NoStarvation"}},
+			caught: []string{"Checkout/PriorityFirst"}},
 	}...)
 }

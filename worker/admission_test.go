@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/sqlite"
 	"github.com/dbq-go/dbq/worker"
@@ -116,6 +118,70 @@ func TestStuckSuspectLetsOthersRun(t *testing.T) {
 	close(release)
 	if err := stop(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A suspect that an operator revokes between its checkout and its start delays no other.
+func TestRevokedSuspectLetsOthersRun(t *testing.T) {
+	t.Parallel()
+	const n = 4
+	file := filepath.Join(t.TempDir(), "q.db")
+	operator := openAt(t, file)
+	var revoke sync.Once
+	c, err := dbq.Open(t.Context(), "sqlite:"+file, dbq.WithObserver(func(call dbq.Call) {
+		if call.Op == "checkout" && call.Tasks > 0 {
+			revoke.Do(func() {
+				f := admin.Filter{States: []dbq.State{dbq.StateProcessing}, Limit: n}
+				if _, err := admin.New(operator.Client()).OperateMany(t.Context(), admin.Revoke, f); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	ids := enqueue(t, operator, n, dbq.NewTask{})
+	exec(t, operator, "UPDATE dbq_task SET lapses = 90")
+	start(t, worker.Worker{Queue: c.Queue("q"), Concurrency: 1, BatchSize: 1, PollMax: 50 * time.Millisecond,
+		Handler: worker.Func(func(context.Context, dbq.Task) error { return nil })})
+	eventually(t, "all tasks that were not revoked are completed", func() bool {
+		revoked, completed := 0, 0
+		for _, id := range ids {
+			switch get(t, operator, id).State {
+			case dbq.StateError:
+				revoked++
+			case dbq.StateCompleted:
+				completed++
+			}
+		}
+		return revoked > 0 && revoked+completed == n
+	})
+}
+
+// Tasks that have all lapsed, as after an outage, run as many at a time as others, after a few trials.
+func TestLapsedTasksRunAtFullConcurrency(t *testing.T) {
+	t.Parallel()
+	const concurrency = 10
+	q := open(t)
+	enqueue(t, q, 200, dbq.NewTask{})
+	exec(t, q, "UPDATE dbq_task SET lapses = 6")
+	var running, most atomic.Int64
+	w := worker.Worker{Queue: q, Concurrency: concurrency, UntilEmpty: true,
+		Handler: worker.Func(func(context.Context, dbq.Task) error {
+			now := running.Add(1)
+			for old := most.Load(); now > old && !most.CompareAndSwap(old, now); old = most.Load() {
+			}
+			time.Sleep(5 * time.Millisecond)
+			running.Add(-1)
+			return nil
+		})}
+	if err := w.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if most.Load() != concurrency {
+		t.Errorf("%d tasks at most ran at once, want %d", most.Load(), concurrency)
 	}
 }
 

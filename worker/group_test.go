@@ -129,6 +129,49 @@ func TestGroupContinuesWithoutAStoppedWorker(t *testing.T) {
 	}
 }
 
+// A group leases only tasks that it starts at once, and finishes these when its context ends.
+func TestGroupLeasesWhatItStarts(t *testing.T) {
+	t.Parallel()
+	const n, concurrency = 10, 3
+	c := open(t).Client()
+	began, proceed := make(chan struct{}, 2*n), make(chan struct{})
+	g := worker.Group{Concurrency: concurrency}
+	for _, name := range []string{"a", "b"} {
+		enqueue(t, c.Queue(name), n, dbq.NewTask{})
+		g.Workers = append(g.Workers, worker.Worker{Queue: c.Queue(name),
+			Handler: worker.Func(func(context.Context, dbq.Task) error {
+				began <- struct{}{}
+				<-proceed
+				return nil
+			})})
+	}
+	stop := startGroup(t, &g)
+	count := func(s dbq.State) (n int) {
+		tasks, err := admin.New(c).List(t.Context(), admin.Filter{States: []dbq.State{s}})
+		for _, task := range tasks {
+			if s != dbq.StateCreated || task.Attempt == 0 {
+				n++
+			}
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		return n
+	}
+	eventually(t, "the handlers begin", func() bool { return len(began) == concurrency })
+	time.Sleep(100 * time.Millisecond) // for a worker that would lease more
+	if leased := count(dbq.StateProcessing); leased != concurrency {
+		t.Errorf("%d tasks are leased while %d are in handlers", leased, concurrency)
+	}
+	time.AfterFunc(20*time.Millisecond, func() { close(proceed) })
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if done, rest := count(dbq.StateCompleted), count(dbq.StateCreated); done != concurrency || rest != 2*n-concurrency {
+		t.Errorf("%d tasks are COMPLETED and %d untouched, want %d and the others", done, rest, concurrency)
+	}
+}
+
 func TestErrorOfOneWorkerEndsTheGroup(t *testing.T) {
 	t.Parallel()
 	c := open(t).Client()

@@ -6,6 +6,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +17,7 @@ import (
 	"github.com/dbq-go/dbq/dialect/sqlite"
 	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/worker"
+	"github.com/google/uuid"
 )
 
 var sqliteDialect = sqlite.Dialect{}
@@ -307,4 +310,37 @@ func (l *lockedBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.String()
+}
+
+// A result that is too long, or cannot be encoded, completes its task: it is stored marked, and logged, and a step of a
+// workflow finds none.
+func TestResultThatCannotBeStoredCompletesItsTask(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	text := strings.Repeat("x", dbq.MaxResult)
+	mux, want := worker.NewMux(), map[string]string{"plain": "[cut from 4002 bytes]", "tx": "[cut from 4002 bytes]",
+		"NaN": "NaN]"}
+	worker.HandleResult(mux, dbq.Kind[int]{Name: "plain"}, func(context.Context, dbq.Task, int) (string, error) {
+		return text, nil
+	})
+	worker.HandleTx(mux, dbq.Kind[int]{Name: "tx"}, func(context.Context, *sql.Tx, dbq.Task, int) error {
+		return dbq.Completed([]byte(`"` + text + `"`)).Err()
+	})
+	worker.HandleResult(mux, dbq.Kind[int]{Name: "NaN"}, func(context.Context, dbq.Task, int) (float64, error) {
+		return math.NaN(), nil
+	})
+	ids := map[string]uuid.UUID{}
+	for kind := range want {
+		ids[kind] = enqueue(t, q, 1, dbq.NewTask{Kind: kind, Payload: []byte("1")})[0]
+	}
+	var log bytes.Buffer
+	runEmpty(t, worker.Worker{Queue: q, Handler: mux, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	for kind, mark := range want {
+		if task := get(t, q, ids[kind]); task.State != dbq.StateCompleted || !strings.HasSuffix(string(task.Result), mark) {
+			t.Errorf("%s: the task is %v with %d bytes of result: %s", kind, task.State, len(task.Result), task.Result)
+		}
+	}
+	if n := strings.Count(log.String(), "without its whole result"); n != len(want) {
+		t.Errorf("%d lines about results, want %d:\n%s", n, len(want), &log)
+	}
 }

@@ -74,3 +74,39 @@ func TestShortRunObeysTheQueuesSettings(t *testing.T) {
 		}
 	}
 }
+
+// The statistics of a queue add up to what its workers did: attempts that began, failed and were released, and tasks
+// that were completed and poisoned. A worker with NoStatistics, or an idle one, reports nothing.
+func TestStatisticsAddUpToWhatHappened(t *testing.T) {
+	t.Parallel()
+	r := newRunAt(t, filepath.Join(t.TempDir(), "q.db"))
+	q := r.stats.db.Client().Queue("q")
+	handler := HandlerFunc(func(_ context.Context, task dbq.Task) dbq.Outcome {
+		switch {
+		case task.Kind == "poison":
+			return dbq.Poisoned(nil)
+		case task.Kind == "fail":
+			return dbq.RetryIn(0, nil) // twice
+		case task.Kind == "release" && task.Fence == 1:
+			return dbq.Released(0)
+		}
+		return dbq.Completed(nil)
+	})
+	for _, n := range []int{1, 50, 0} { // without statistics, with them, and idle
+		ts := make([]dbq.NewTask, n)
+		for i := range ts {
+			ts[i].Kind, ts[i].MaxAttempts = map[int]string{0: "poison", 1: "fail", 2: "release"}[i%5], 2
+		}
+		_, err := q.EnqueueMany(t.Context(), ts)
+		if err == nil {
+			err = (&Worker{Queue: q, Handler: handler, UntilEmpty: true, NoStatistics: n == 1}).Run(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := r.stats.sum(t)
+	if got.Started != 70 || got.Completed != 30 || got.Failed != 30 || got.Poisoned != 20 || got.Released != 10 {
+		t.Errorf("got %+v", got)
+	}
+}

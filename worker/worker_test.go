@@ -17,6 +17,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	_ "github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/worker"
 	"github.com/google/uuid"
 )
@@ -180,8 +181,9 @@ func TestSettledLeavesTheTaskToTheHandler(t *testing.T) {
 	t.Parallel()
 	q := open(t)
 	id := enqueue(t, q, 1, dbq.NewTask{})[0]
+	const lease = time.Second
 	var log bytes.Buffer
-	w := worker.Worker{Queue: q, UntilEmpty: true,
+	w := worker.Worker{Queue: q, UntilEmpty: true, Lease: lease,
 		Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		Handler: worker.Func(func(ctx context.Context, task dbq.Task) error {
 			tx, err := q.Client().DB().BeginTx(ctx, nil)
@@ -192,7 +194,15 @@ func TestSettledLeavesTheTaskToTheHandler(t *testing.T) {
 			if err := q.CompleteTx(ctx, tx, task.Lease, []byte("in my transaction")); err != nil {
 				return err
 			}
-			return tx.Commit()
+			if err := tx.Commit(); err != nil {
+				return err
+			}
+			select {
+			case <-ctx.Done(): // the handler may go on
+				return context.Cause(ctx)
+			case <-time.After(lease): // past two heartbeats
+				return nil
+			}
 		})}
 	if err := w.Run(t.Context()); err != nil {
 		t.Fatal(err)
@@ -266,33 +276,44 @@ func TestHeartbeatsKeepALongTask(t *testing.T) {
 	}
 }
 
+// The cause of a handler's context says how its lease was lost, by whom and why.
 func TestLostLeaseEndsTheHandlersContext(t *testing.T) {
 	t.Parallel()
-	q := open(t)
-	id := enqueue(t, q, 1, dbq.NewTask{})[0]
-	causes := make(chan error, 1)
-	started := make(chan struct{})
-	start(t, worker.Worker{Queue: q, Lease: 300 * time.Millisecond,
-		Handler: worker.HandlerFunc(func(ctx context.Context, _ dbq.Task) dbq.Outcome {
-			close(started)
-			<-ctx.Done()
-			causes <- context.Cause(ctx)
-			return dbq.Completed([]byte("too late"))
-		})})
-	<-started
-	if err := admin.New(q.Client()).Operate(t.Context(), admin.Revoke, id); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case cause := <-causes:
-		if !errors.Is(cause, dbq.ErrLeaseLost) {
-			t.Errorf("got cause %v, want ErrLeaseLost", cause)
+	operate := func(q *dbq.Queue, event state.Event, id uuid.UUID) {
+		if err := admin.New(q.Client()).Operate(t.Context(), event, id, admin.By("ops"), admin.Reason("enough")); err != nil {
+			t.Error(err)
 		}
-	case <-time.After(30 * time.Second):
-		t.Fatal("the handler's context did not end")
 	}
-	if task := get(t, q, id); !task.Parked() || string(task.Result) != "revoked by "+q.Client().Info().Name {
-		t.Errorf("got %v with %q, want it parked as the operator left it", task.State, task.Result)
+	for text, c := range map[string]struct {
+		want error
+		lose func(q *dbq.Queue, id uuid.UUID)
+	}{
+		"revoked by ops: enough":   {worker.ErrRevoked, func(q *dbq.Queue, id uuid.UUID) { operate(q, admin.Revoke, id) }},
+		"cancelled by ops: enough": {worker.ErrCancelled, func(q *dbq.Queue, id uuid.UUID) { operate(q, admin.Cancel, id) }},
+		"another worker": {worker.ErrTakenOver, func(q *dbq.Queue, _ uuid.UUID) { // as a checkout does after the lease
+			exec(t, q, "UPDATE dbq_task SET fence = fence + 1")
+		}},
+	} {
+		q := open(t)
+		id := enqueue(t, q, 1, dbq.NewTask{})[0]
+		started, causes := make(chan struct{}), make(chan error, 1)
+		start(t, worker.Worker{Queue: q, Lease: 3 * time.Second,
+			Handler: worker.Func(func(ctx context.Context, _ dbq.Task) error {
+				close(started)
+				<-ctx.Done()
+				causes <- context.Cause(ctx)
+				return ctx.Err()
+			})})
+		<-started
+		c.lose(q, id)
+		select {
+		case cause := <-causes:
+			if !errors.Is(cause, dbq.ErrLeaseLost) || !errors.Is(cause, c.want) || !strings.Contains(cause.Error(), text) {
+				t.Errorf("got cause %v, want %v with %q", cause, c.want, text)
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatal("the handler's context did not end")
+		}
 	}
 }
 

@@ -1,8 +1,8 @@
 // Package cases holds the laws of the conformance suite: a case for each, in groups. Package conformance runs them.
 //
-// A group's cases are in the files that begin with its name, and begin with the list of their laws. What they are made
-// of: run.go is one run of a case, steps.go the usual steps, child.go and processes.go are worker processes, cluster.go
-// kills nodes. Package transcript judges the answers that many workers got, and package proxy breaks their connections.
+// A group's cases are in the file of its name, which begins with the list of their laws. What they are made of: run.go
+// is one run of a case, steps.go the usual steps, processes.go are worker processes. Package transcript judges the
+// answers that many workers got, and package proxy breaks their connections.
 package cases
 
 import (
@@ -42,17 +42,10 @@ func All() []Case { return slices.Concat(groups()...) }
 func groups() [][]Case {
 	return [][]Case{
 		schemaCases(), transitionCases(), enqueueCases(), enqueueTxCases(),
-		slices.Concat(uniqueCases(), uniqueRaces(), ofQueueCases()),
-		slices.Concat(checkoutCases(), bytesCases()),
-		slices.Concat(leaseCases(), lockedCases(), lapseCases()), renewalCases(), completeTxCases(), operateCases(),
-		deadLetterCases(), slices.Concat(workflowCases(), workflowLockedCases()),
-		slices.Concat(progressCases(), progressWorkerCases()),
-		fleetCases(), keepingCases(), statisticsCases(),
-		slices.Concat(limitCases(), limitKeyCases(), keyRateCases(), orderCases(), limitLockedCases()),
-		slices.Concat(scheduleCases(), scheduleLaws()), auditCases(), roundTripCases(), errorCases(), clockCases(),
-		wakeCases(), contentionCases(), faultCases(),
-		slices.Concat(workerCases(), runtimeCases(), logCases(), groupCases(), killerCases(), lostCases()),
-		workerTxCases(), failoverCases(),
+		uniqueCases(), checkoutCases(), leaseCases(), renewalCases(), completeTxCases(), operateCases(), deadLetterCases(),
+		workflowCases(), progressCases(), fleetCases(), keepingCases(), statisticsCases(), limitCases(), scheduleCases(),
+		auditCases(), roundTripCases(), errorCases(), clockCases(), wakeCases(), contentionCases(), faultCases(),
+		workerCases(), workerTxCases(), failoverCases(),
 	}
 }
 

@@ -12,8 +12,6 @@ func clockCases() []Case {
 	return inGroup("Clock",
 		Case{Name: "SkewedClientsAgree", run: clockSkewed,
 			Law: "Clients whose clocks are an hour off take no future task, steal no lease, and create valid ids."},
-		Case{Name: "SkewedLeasesExpire", run: clockLeases,
-			Law: "A lease taken by a client with a wrong clock expires by the database's clock."},
 		Case{Name: "TimesAreByTheDatabasesClock", Once: true, run: clockTimes,
 			Law: "Created, due, updated and the lease's end are set by the database's clock."},
 		Case{Name: "RowsOfAStatementHaveOneTime", Once: true, run: clockOneMoment,
@@ -41,24 +39,20 @@ func clockSkewed(t *test) {
 		q := c.Queue(queue)
 		t.wantNone("a client "+name, q)
 		t.wantState(right, soon, dbq.StateCreated)
-		_, err := q.Extend(t.ctx, held.Lease, 10*time.Minute)
-		t.must(err)
+		must(q.Extend(t.ctx, held.Lease, 10*time.Minute))
 
 		before := t.now(right)
 		id := t.enqueue(q, dbq.NewTask{})
 		delayed := t.enqueue(q, dbq.NewTask{Delay: 10 * time.Minute})
 		after := t.now(right)
-		if id.Version() != 7 || id.Variant() != uuid.RFC4122 || id == delayed {
-			t.Errorf("a client %s makes the id %s", name, id)
-		}
+		t.failIf(id.Version() != 7 || id.Variant() != uuid.RFC4122 || id == delayed,
+			"a client %s makes the id %s", name, id)
 		if row := t.get(right, id); row.Created.Before(before) || row.Due.After(after) {
 			t.Errorf("a client %s made a task created at %v and due at %v, want both between %v and %v", name, row.Created,
 				row.Due, before, after)
 		}
 		task := t.take(right.Queue(queue), long) // at once, and not the delayed one
-		if task.ID != id {
-			t.Errorf("got task %s, want %s", task.ID, id)
-		}
+		t.failIf(task.ID != id, "got task %s, want %s", task.ID, id)
 		t.wantNone("leased by the client whose clock is right", q)
 		t.must(q.Settle(t.ctx, task.Lease, dbq.Released(0))) // the lease is data: any client may use it
 		task = t.take(q, long)
@@ -68,37 +62,12 @@ func clockSkewed(t *test) {
 	t.must(right.Queue(queue).Complete(t.ctx, held.Lease, nil))
 }
 
-func clockLeases(t *test) {
-	right := t.open()
-	for name, c := range t.skewed() {
-		q := c.Queue(name)
-		id := t.enqueue(q, dbq.NewTask{})
-		from := t.now(right)
-		task := t.take(q, 10*time.Minute)
-		if until := task.LeaseUntil; until.Before(from.Add(10*time.Minute)) || until.After(t.now(right).Add(10*time.Minute)) {
-			t.Errorf("a lease of 10 minutes by a client %s at %v ends at %v", name, from, until)
-		}
-		if left := time.Until(task.Lease.Until); left > 10*time.Minute || left < 10*time.Minute-Timeout {
-			t.Errorf("a client %s believes in %v of a lease of 10 minutes", name, left)
-		}
-		_, err := q.Extend(t.ctx, task.Lease, short)
-		t.must(err)
-		t.awaitExpiry(right, id)
-		t.takeOver(right.Queue(name), id, long)
-		t.wantErr("complete by the old holder", q.Complete(t.ctx, task.Lease, nil), dbq.ErrLeaseLost)
-	}
-}
-
 func clockTimes(t *test) {
-	c := t.open()
-	q := c.Queue("q")
+	c, q := t.openQueue()
 	between := func(what string, got, from, to time.Time) {
-		if got.Before(from) || got.After(to) {
-			t.Errorf("%s is %v, want between %v and %v by the database's clock", what, got, from, to)
-		}
-		if got.Location() != time.UTC {
-			t.Errorf("%s is in %v, want UTC", what, got.Location())
-		}
+		t.failIf(got.Before(from) || got.After(to),
+			"%s is %v, want between %v and %v by the database's clock", what, got, from, to)
+		t.failIf(got.Location() != time.UTC, "%s is in %v, want UTC", what, got.Location())
 	}
 	before := t.now(c)
 	id := t.enqueue(q, dbq.NewTask{})
@@ -117,8 +86,7 @@ func clockTimes(t *test) {
 	between("updated at the checkout", task.Updated, before, after)
 
 	before = t.now(c)
-	_, err := q.Extend(t.ctx, task.Lease, 2*long)
-	t.must(err)
+	must(q.Extend(t.ctx, task.Lease, 2*long))
 	after = t.now(c)
 	between("the extended lease's end", t.get(c, id).LeaseUntil, before.Add(2*long), after.Add(2*long))
 
@@ -136,8 +104,7 @@ func clockTimes(t *test) {
 }
 
 func clockOneMoment(t *test) {
-	c := t.open()
-	q := c.Queue("q")
+	c, q := t.openQueue()
 	t.enqueueMany(q, 50, nil)
 	rows := t.list(c, admin.Filter{Queue: "q"})
 	for _, row := range rows {

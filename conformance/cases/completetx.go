@@ -13,19 +13,11 @@ func completeTxCases() []Case {
 		Case{Name: "AtomicWithCallersWrite", Once: true, run: completeTxAtomic,
 			Law: "A completion in the caller's transaction and the caller's own changes become visible together or not at " +
 				"all."},
-		Case{Name: "RollbackKeepsLease", Once: true, run: completeTxRollback,
-			Law: "When the caller's transaction rolls back, the lease is as valid as before."},
-		Case{Name: "TwiceIsLeaseLost", Once: true, run: completeTxTwice,
-			Law: "Completing twice returns ErrLeaseLost, in the same transaction and in a later one."},
 		Case{Name: "LostLeaseRollsBackEffects", Once: true, run: completeTxLost,
 			Law: "A worker whose task was taken over gets ErrLeaseLost inside its transaction, can still roll it back, and " +
 				"leaves no effects."},
 		Case{Name: "Deleted", Once: true, run: settleDeleted,
 			Law: "Deleted completes and removes the task in one step, and a second call returns ErrLeaseLost."},
-		Case{Name: "DeletedTx", Once: true, run: settleDeletedTx,
-			Law: "SettleTx with Deleted removes the task when the transaction commits, and only then."},
-		Case{Name: "WithEnqueue", Once: true, run: completeTxAndEnqueue,
-			Law: "A task's completion and the enqueue of the next one in the same transaction happen together or not at all."},
 		Case{Name: "EachKindOfTx", Once: true, run: completeTxKinds,
 			Law: "CompleteTx works in every kind of transaction that dbq accepts."},
 	)
@@ -35,8 +27,7 @@ func completeTxCases() []Case {
 // primary key, which some servers require of every table.
 func (t *test) sideTable(c *dbq.Client) string {
 	name := t.Prefix + "side"
-	_, err := c.DB().ExecContext(t.ctx, "CREATE TABLE "+name+" (n INTEGER NOT NULL PRIMARY KEY)")
-	t.must(err)
+	must(c.DB().ExecContext(t.ctx, "CREATE TABLE "+name+" (n INTEGER NOT NULL PRIMARY KEY)"))
 	t.drops(Object{name, func(ctx context.Context) error {
 		_, pool, err := sqlrun.Open(ctx, t.DSN)
 		if err != nil {
@@ -63,61 +54,20 @@ func completeTxAtomic(t *test) {
 	before := t.get(c, task.ID)
 
 	tx := t.beginTx(c)
-	_, err := tx.ExecContext(t.ctx, "INSERT INTO "+side+" (n) VALUES (1)")
-	t.must(err)
+	must(tx.ExecContext(t.ctx, "INSERT INTO "+side+" (n) VALUES (1)"))
 	t.must(q.CompleteTx(t.ctx, tx, task.Lease, []byte("result")))
 	t.wantUnchanged("the transaction that has not committed", other, before)
 	t.must(tx.Commit())
 
 	row := t.wantState(other, task.ID, dbq.StateCompleted)
-	if string(row.Result) != "result" {
-		t.Errorf("the result is %q, want %q", row.Result, "result")
-	}
+	t.failIf(string(row.Result) != "result", "the result is %q, want %q", row.Result, "result")
 	if n := t.sideRows(c, side); n != 1 {
 		t.Errorf("the caller's table has %d rows, want 1", n)
 	}
 }
 
-func completeTxRollback(t *test) {
-	c := t.open()
-	q := c.Queue("q")
-	side := t.sideTable(c)
-	task := t.takeNew(q, dbq.NewTask{}, long)
-	before := t.get(c, task.ID)
-	tx := t.beginTx(c)
-	_, err := tx.ExecContext(t.ctx, "INSERT INTO "+side+" (n) VALUES (1)")
-	t.must(err)
-	t.must(q.CompleteTx(t.ctx, tx, task.Lease, nil))
-	t.must(tx.Rollback())
-	t.wantUnchanged("the transaction that rolled back", c, before)
-	if n := t.sideRows(c, side); n != 0 {
-		t.Errorf("the caller's table has %d rows, want none", n)
-	}
-	_, err = q.Extend(t.ctx, task.Lease, long)
-	t.must(err)
-	t.must(q.Complete(t.ctx, task.Lease, nil))
-}
-
-func completeTxTwice(t *test) {
-	c := t.open()
-	q := c.Queue("q")
-	task := t.takeNew(q, dbq.NewTask{}, long)
-	tx := t.beginTx(c)
-	t.must(q.CompleteTx(t.ctx, tx, task.Lease, []byte("one")))
-	t.wantErr("a second CompleteTx in the transaction", q.CompleteTx(t.ctx, tx, task.Lease, []byte("two")),
-		dbq.ErrLeaseLost)
-	t.must(tx.Commit())
-	tx = t.beginTx(c)
-	t.wantErr("a CompleteTx in a later transaction", q.CompleteTx(t.ctx, tx, task.Lease, []byte("two")), dbq.ErrLeaseLost)
-	t.must(tx.Commit())
-	if row := t.wantState(c, task.ID, dbq.StateCompleted); string(row.Result) != "one" {
-		t.Errorf("the result is %q, want the first, %q", row.Result, "one")
-	}
-}
-
 func completeTxLost(t *test) {
-	c := t.open()
-	q := c.Queue("q")
+	c, q := t.openQueue()
 	side := t.sideTable(c)
 	id := t.enqueue(q, dbq.NewTask{})
 	old := t.abandon(q)
@@ -128,13 +78,10 @@ func completeTxLost(t *test) {
 		"SettleTx":   func(tx dbq.Tx) error { return q.SettleTx(t.ctx, tx, old.Lease, dbq.Deleted()) },
 	} {
 		tx := t.beginTx(c)
-		_, err := tx.ExecContext(t.ctx, "INSERT INTO "+side+" (n) VALUES (1)")
-		t.must(err)
+		must(tx.ExecContext(t.ctx, "INSERT INTO "+side+" (n) VALUES (1)"))
 		t.wantErr(name+" after the task was taken over", complete(tx), dbq.ErrLeaseLost)
-		_, err = tx.ExecContext(t.ctx, "INSERT INTO "+side+" (n) VALUES (2)")
-		if err != nil {
-			t.Errorf("the transaction cannot be used after ErrLeaseLost from %s: %v", name, err)
-		}
+		_, err := tx.ExecContext(t.ctx, "INSERT INTO "+side+" (n) VALUES (2)")
+		t.failIf(err != nil, "the transaction cannot be used after ErrLeaseLost from %s: %v", name, err)
 		t.must(tx.Rollback())
 		t.wantUnchanged(name+" by the old holder", c, before)
 	}
@@ -144,56 +91,17 @@ func completeTxLost(t *test) {
 }
 
 func settleDeleted(t *test) {
-	c := t.open()
-	q := c.Queue("q")
+	c, q := t.openQueue()
 	task := t.takeNew(q, dbq.NewTask{}, long)
 	remove := settlement(task.Lease, dbq.Deleted())
-	out, err := q.SettleMany(t.ctx, []dbq.Settlement{remove, remove})
-	t.must(err)
+	out := must(q.SettleMany(t.ctx, []dbq.Settlement{remove, remove}))
 	t.must(out[0].Err)
 	t.wantErr("a second time in one call", out[1].Err, dbq.ErrLeaseLost)
 	t.wantGone(c, task.ID)
 	t.wantErr("a second call", q.Settle(t.ctx, task.Lease, dbq.Deleted()), dbq.ErrLeaseLost)
 	t.wantErr("complete after it", q.Complete(t.ctx, task.Lease, nil), dbq.ErrLeaseLost)
-	_, err = q.Extend(t.ctx, task.Lease, long)
+	_, err := q.Extend(t.ctx, task.Lease, long)
 	t.wantErr("extend after it", err, dbq.ErrLeaseLost)
-}
-
-func settleDeletedTx(t *test) {
-	c, other := t.open(), t.open()
-	q := c.Queue("q")
-	task := t.takeNew(q, dbq.NewTask{}, long)
-	before := t.get(c, task.ID)
-	tx := t.beginTx(c)
-	t.must(q.SettleTx(t.ctx, tx, task.Lease, dbq.Deleted()))
-	t.wantUnchanged("the transaction that has not committed", other, before)
-	t.must(tx.Rollback())
-	t.wantUnchanged("the transaction that rolled back", c, before)
-	tx = t.beginTx(c)
-	t.must(q.SettleTx(t.ctx, tx, task.Lease, dbq.Deleted()))
-	t.must(tx.Commit())
-	t.wantGone(other, task.ID)
-}
-
-func completeTxAndEnqueue(t *test) {
-	c := t.open()
-	first, second := c.Queue("first"), c.Queue("second")
-	task := t.takeNew(first, dbq.NewTask{}, long)
-	for _, commit := range []bool{false, true} {
-		tx := t.beginTx(c)
-		t.must(first.CompleteTx(t.ctx, tx, task.Lease, nil))
-		id, err := second.EnqueueTx(t.ctx, tx, dbq.NewTask{Reference: "next"})
-		t.must(err)
-		if commit {
-			t.must(tx.Commit())
-			t.wantState(c, task.ID, dbq.StateCompleted)
-			t.wantState(c, id, dbq.StateCreated)
-		} else {
-			t.must(tx.Rollback())
-			t.wantState(c, task.ID, dbq.StateProcessing)
-			t.wantGone(c, id)
-		}
-	}
 }
 
 func completeTxKinds(t *test) {
@@ -205,9 +113,7 @@ func completeTxKinds(t *test) {
 		kept, removed := t.takeNew(q, dbq.NewTask{}, long), t.takeNew(q, dbq.NewTask{}, long)
 		for _, end := range []string{"rollback", "commit"} {
 			tx, commit, rollback, err := kinds[kind](t.ctx, c)
-			if err != nil {
-				t.Fatalf("begin of a %s: %v", kind, err)
-			}
+			t.must(err)
 			finish := map[string]func() error{"rollback": rollback, "commit": commit}[end]
 			if _, err = tx.ExecContext(t.ctx, fmt.Sprintf("INSERT INTO %s (n) VALUES (%d)", side, i)); err == nil {
 				err = q.CompleteTx(t.ctx, tx, kept.Lease, []byte{0, 255})

@@ -2,9 +2,9 @@ package cases
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -20,14 +20,6 @@ func enqueueCases() []Case {
 			Law: "The zero NewTask becomes a task that is due now, with the defaults and no payload."},
 		Case{Name: "AllFields", Once: true, run: enqueueAllFields,
 			Law: "Get and Checkout return every field of a task as it was enqueued."},
-		Case{Name: "Many", Once: true, run: enqueueMany,
-			Law: "EnqueueMany gives each task its own id and returns the ids in the order of the tasks."},
-		Case{Name: "EmptyBatch", Once: true, run: enqueueEmpty,
-			Law: "Enqueueing no tasks adds none and is not an error."},
-		Case{Name: "ManyIsAtomic", Once: true, run: enqueueAtomic,
-			Law: "When one task of a batch is invalid, none is added."},
-		Case{Name: "LargeBatch", Once: true, run: enqueueLarge,
-			Law: "A batch that exceeds the limits of one statement is added completely."},
 		Case{Name: "LargePayloads", Once: true, run: enqueueLargePayloads,
 			Law: "A batch whose payloads are too large for one statement is added completely."},
 		Case{Name: "CheckedOutInOrderOfCalls", run: enqueueOrder,
@@ -43,14 +35,8 @@ func enqueueCases() []Case {
 				"reported as its duplicate."},
 		Case{Name: "DuplicatesAmongMany", Once: true, run: enqueueDuplicatesAmongMany,
 			Law: "EnqueueMany adds the new tasks and returns the existing id of each duplicate, in the order given."},
-		Case{Name: "SameReferenceOtherQueue", Once: true, run: enqueueOtherQueue,
-			Law: "A reference is unique within its queue only."},
-		Case{Name: "WithoutReferenceNoDuplicate", Once: true, run: enqueueNoReference,
-			Law: "Tasks without a reference are never duplicates of each other."},
 		Case{Name: "ReferenceFreeAfterPurge", Once: true, run: enqueueAfterPurge,
 			Law: "A reference can be used again as soon as its task is removed."},
-		Case{Name: "RepeatWithSameID", Once: true, run: enqueueSameID,
-			Law: "Repeating an enqueue with the same id adds nothing."},
 		Case{Name: "DelayedUntilDue", run: enqueueDelayed,
 			Law: "A task with a delay or a run time is checked out once it is due, and not before."},
 	)
@@ -64,20 +50,15 @@ func enqueueMinimal(t *test) {
 	task := t.get(c, id)
 	want := dbq.Task{ID: id, Queue: "q", State: dbq.StateCreated, MaxAttempts: 7, Created: task.Created,
 		Updated: task.Created, Due: task.Created}
-	if show(task) != show(want) || task.Payload != nil || task.Result != nil || task.Headers != nil {
-		t.Errorf("got  %s\nwant %s", show(task), show(want))
-	}
-	if task.Created.Before(before) || task.Created.After(after) {
-		t.Errorf("created at %v, want between %v and %v by the database's clock", task.Created, before, after)
-	}
-	if id.Version() != 7 {
-		t.Errorf("the id %s is of version %d, want 7", id, id.Version())
-	}
+	t.failIf(show(task) != show(want) || task.Payload != nil || task.Result != nil || task.Headers != nil,
+		"got  %s\nwant %s", show(task), show(want))
+	t.failIf(task.Created.Before(before) || task.Created.After(after),
+		"created at %v, want between %v and %v by the database's clock", task.Created, before, after)
+	t.failIf(id.Version() != 7, "the id %s is of version %d, want 7", id, id.Version())
 }
 
 func enqueueAllFields(t *test) {
-	c := t.open()
-	q := c.Queue("q")
+	c, q := t.openQueue()
 	at := t.now(c).Add(-time.Minute).Truncate(time.Microsecond)
 	nt := dbq.NewTask{ID: dbq.NewID(), Kind: "kind", Payload: []byte(`{"a": 1}`), Reference: "ref/1", Priority: 9,
 		RunAt:       at,
@@ -94,9 +75,7 @@ func enqueueAllFields(t *test) {
 	}
 	got := t.get(c, nt.ID)
 	check("get", got)
-	if !got.Due.Equal(at) {
-		t.Errorf("due at %v, want %v", got.Due, at)
-	}
+	t.failIf(!got.Due.Equal(at), "due at %v, want %v", got.Due, at)
 	if found, err := q.Find(t.ctx, "ref/1"); err != nil || found != nt.ID {
 		t.Errorf("find by reference: got %s and error %v, want %s", found, err, nt.ID)
 	}
@@ -112,42 +91,6 @@ func enqueueAllFields(t *test) {
 	}
 }
 
-func enqueueMany(t *test) {
-	c := t.open()
-	q := c.Queue("q")
-	ids := t.enqueueMany(q, 100, func(i int, nt *dbq.NewTask) { nt.Payload = fmt.Append(nil, i) })
-	if n := len(slices.Compact(sortedIDs(ids))); n != 100 {
-		t.Errorf("got %d different ids, want 100", n)
-	}
-	for i, id := range ids {
-		if got := string(t.get(c, id).Payload); got != fmt.Sprint(i) {
-			t.Errorf("the id told for task %d is that of task %s", i, got)
-		}
-	}
-}
-
-func enqueueEmpty(t *test) {
-	c := t.open()
-	out, err := c.Queue("q").EnqueueMany(t.ctx, nil)
-	if len(out) != 0 || err != nil {
-		t.Errorf("got %v and error %v, want nothing", out, err)
-	}
-	if n := t.count(c, "q"); n != 0 {
-		t.Errorf("%d tasks are there, want none", n)
-	}
-}
-
-func enqueueAtomic(t *test) {
-	c := t.open()
-	batch := make([]dbq.NewTask, 50)
-	batch[40].Priority = dbq.MaxPriority + 1
-	_, err := c.Queue("q").EnqueueMany(t.ctx, batch)
-	t.wantErr("a batch with one bad task", err, dbq.ErrPriority)
-	if n := t.count(c, "q"); n != 0 {
-		t.Errorf("%d tasks of the refused batch are there, want none", n)
-	}
-}
-
 // overOneStatement returns more rows than one statement of a batch takes, within reason.
 func (t *test) overOneStatement(b dialect.Batch) int {
 	return min(2*b.Max+1, 12_000)
@@ -155,27 +98,6 @@ func (t *test) overOneStatement(b dialect.Batch) int {
 
 func (t *test) statements() dialect.Statements {
 	return sqlrun.NewTexts(t.dialect(), dialect.Names{Prefix: t.Prefix}).Statements
-}
-
-func enqueueLarge(t *test) {
-	c := t.open()
-	q := c.Queue("q")
-	n := t.overOneStatement(t.statements().Insert)
-	ids := t.enqueueMany(q, n, nil)
-	stats, err := admin.New(c).Stats(t.ctx, admin.CountAll())
-	t.must(err)
-	if len(stats) != 1 || stats[0].Count[dbq.StateCreated] != int64(n) {
-		t.Errorf("stats say %+v, want %d tasks", stats, n)
-	}
-	t.get(c, ids[0])
-	t.get(c, ids[n-1])
-
-	// A duplicate in the last statement leaves what the ones before it added.
-	out, err := q.EnqueueMany(t.ctx, append(make([]dbq.NewTask, n), dbq.NewTask{ID: ids[0]}))
-	t.must(err)
-	if !out[n].Duplicate || out[n].ID != ids[0] {
-		t.Errorf("the repeated id: got %+v, want a duplicate of %s", out[n], ids[0])
-	}
 }
 
 func enqueueLargePayloads(t *test) {
@@ -223,8 +145,7 @@ func enqueueOrderLarge(t *test) {
 }
 
 func enqueueDelayed(t *test) {
-	c := t.open()
-	q := c.Queue("q")
+	c, q := t.openQueue()
 	t.enqueue(q, dbq.NewTask{Delay: long})
 	t.enqueue(q, dbq.NewTask{RunAt: t.now(c).Add(long)})
 	t.wantNone("tasks due in an hour", q)
@@ -233,10 +154,80 @@ func enqueueDelayed(t *test) {
 		due := t.get(c, id).Due
 		t.eventually("the delayed task is handed out", func() bool {
 			tasks := t.checkout(q, 10, long)
-			if len(tasks) > 0 && t.now(c).Before(due) {
-				t.Errorf("handed out before %v, when it is due", due)
-			}
+			t.failIf(len(tasks) > 0 && t.now(c).Before(due), "handed out before %v, when it is due", due)
 			return len(tasks) == 1 && tasks[0].ID == id
 		})
 	}
+}
+
+func enqueueDuplicate(t *test) {
+	for _, s := range situations()[1:] { // all but absent
+		c := t.open()
+		q := c.Queue("queue " + s.name)
+		id := s.reach(t, q, dbq.NewTask{Reference: "r", Payload: []byte("old")})
+		before := t.get(c, id)
+		got, err := q.Enqueue(t.ctx, dbq.NewTask{Reference: "r", Payload: []byte("new")})
+		t.wantErr("enqueue beside "+s.name, err, dbq.ErrDuplicate)
+		t.failIf(got != id, "the id beside %s is %s, want the existing task's, %s", s.name, got, id)
+		var e *dbq.Error
+		t.failIf(!errors.As(err, &e) || e.Task != id || e.Queue != q.Name() || e.Class != dialect.Duplicate,
+			"the error says %+v, want task %s, queue %q and class duplicate", e, id, q.Name())
+		t.wantUnchanged("the refused enqueue", c, before)
+		t.wantCount(c, q.Name(), 1)
+		t.must(c.Close())
+	}
+}
+
+func enqueueDuplicateInCall(t *test) {
+	c, q := t.openQueue()
+	id := dbq.NewID()
+	out := must(q.EnqueueMany(t.ctx, []dbq.NewTask{
+		{Reference: "b", Payload: []byte("first b")}, {Reference: "a"}, {Reference: "b", Payload: []byte("second b")},
+		{ID: id, Payload: []byte("first id")}, {ID: id, Payload: []byte("second id")},
+	}))
+	for i, duplicate := range []bool{false, false, true, false, true} {
+		if out[i].Duplicate != duplicate {
+			t.Errorf("duplicate is %v for task %d, want %v", out[i].Duplicate, i, duplicate)
+		}
+	}
+	if out[2].ID != out[0].ID || out[4].ID != id {
+		t.Errorf("the duplicates are reported as %s and %s, want %s and %s", out[2].ID, out[4].ID, out[0].ID, id)
+	}
+	if got := t.get(c, out[0].ID).Payload; string(got) != "first b" {
+		t.Errorf("the task added for the reference is the one with %q, want the first", got)
+	}
+	if got := t.get(c, id).Payload; string(got) != "first id" {
+		t.Errorf("the task added for the id is the one with %q, want the first", got)
+	}
+	t.wantCount(c, "q", 3)
+}
+
+func enqueueDuplicatesAmongMany(t *test) {
+	c, q := t.openQueue()
+	ref := func(i int) string { return fmt.Sprint("r", i) }
+	old := t.enqueueMany(q, 10, func(i int, nt *dbq.NewTask) { nt.Reference = ref(i * 3) })
+	batch := make([]dbq.NewTask, 30)
+	for i := range batch {
+		batch[i].Reference = ref(i)
+	}
+	out := must(q.EnqueueMany(t.ctx, batch))
+	for i, o := range out {
+		if want := i%3 == 0; o.Duplicate != want || want && o.ID != old[i/3] {
+			t.Errorf("task %d: got %+v, want duplicate %v", i, o, want)
+		}
+		if found, err := q.Find(t.ctx, ref(i)); err != nil || found != o.ID {
+			t.Errorf("reference %s is of task %s (error %v), want the id told, %s", ref(i), found, err, o.ID)
+		}
+	}
+	t.wantCount(c, "q", 30)
+}
+
+func enqueueAfterPurge(t *test) {
+	c, q := t.openQueue()
+	task := t.settleNew(q, dbq.NewTask{Reference: "r"}, dbq.Completed(nil))
+	_, err := q.Enqueue(t.ctx, dbq.NewTask{Reference: "r"})
+	t.wantErr("enqueue beside the completed task", err, dbq.ErrDuplicate)
+	t.must(admin.New(c).Operate(t.ctx, admin.Purge, task.ID))
+	t.settleNew(q, dbq.NewTask{Reference: "r"}, dbq.Deleted())
+	t.enqueue(q, dbq.NewTask{Reference: "r"})
 }

@@ -2,14 +2,27 @@ package cases
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/conformance/internal/proxy"
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/sqlrun"
+	"github.com/dbq-go/dbq/state"
+	"github.com/dbq-go/dbq/worker"
+	"github.com/dbq-go/dbq/workflow"
+	"github.com/google/uuid"
 )
 
 // faultCases cut, stall and cancel calls at the worst moments. Another client, which is not disturbed, checks that what
@@ -102,9 +115,7 @@ func (t *test) cutRequests(f faultCall, answer bool) {
 			}
 		}
 	}
-	if cuts == 0 {
-		t.Errorf("%s made no request that could be cut", f.name)
-	}
+	t.failIf(cuts == 0, "%s made no request that could be cut", f.name)
 	t.Logf("%d cuts, %d calls succeeded nevertheless", cuts, through)
 }
 
@@ -231,9 +242,8 @@ func cutDuringCommit(t *test) {
 			c.Close()
 			seen = seen || fired
 			t.checkCall(fmt.Sprintf("cut at %v", r), direct, f, s)
-			if s.err != nil && !r.StayDown && !(f.once && errors.Is(s.err, dbq.ErrMayHaveHappened)) {
-				t.Errorf("%s, cut at %v: the server is there, and still: %v", f.name, r, s.err)
-			}
+			t.failIf(s.err != nil && !r.StayDown && !(f.once && errors.Is(s.err, dbq.ErrMayHaveHappened)),
+				"%s, cut at %v: the server is there, and still: %v", f.name, r, s.err)
 		}
 	}
 	if !seen {
@@ -248,11 +258,9 @@ func cutDuringCallersTx(t *test) {
 	task := t.takeNew(direct.Queue(queue), dbq.NewTask{}, long)
 	ctx, cancel := context.WithTimeout(t.ctx, patienceOfCall)
 	defer cancel()
-	tx, err := c.DB().BeginTx(ctx, nil)
-	t.must(err)
+	tx := must(c.DB().BeginTx(ctx, nil))
 	defer tx.Rollback()
-	id, err := c.Queue(queue).EnqueueTx(ctx, tx, dbq.NewTask{})
-	t.must(err)
+	id := must(c.Queue(queue).EnqueueTx(ctx, tx, dbq.NewTask{}))
 	t.must(c.Queue(queue).CompleteTx(ctx, tx, task.Lease, nil))
 	p.CutAll()
 	if err := tx.Commit(); err == nil {
@@ -281,6 +289,685 @@ func cancelMidway(t *test) {
 			}, func() {})
 			t.checkCall(fmt.Sprintf("cancelled after %v", after), direct, f, s)
 			t.checkAfter(direct, f, s)
+		}
+	}
+}
+
+// identityFaults lose requests and answers where the task, event or name of another client could be mistaken for the
+// caller's own.
+func identityFaults() []Case {
+	return []Case{
+		{Name: "CutCheckoutOfTwoClientsWithOneName", Once: true, run: cutCheckoutOfSameName,
+			Law: "A checkout whose connection is lost never returns a task that another client of the same name holds."},
+		{Name: "CutBetweenPartsOfCheckout", run: cutBetweenParts,
+			Law: "A checkout whose connection is lost returns every task that it had taken over or moved to POISON, or took " +
+				"none."},
+		{Name: "AnswerLostToExhausted", run: answerLostToExhausted,
+			Law: "A checkout that moved a task to POISON reports the task even when the answer to its request is lost."},
+		{Name: "AnswerLostAndTaskRemoved", Once: true, run: enqueuedAndGone,
+			Law: "When the answer to an enqueue is lost and its task is completed and removed meanwhile, the task runs once, " +
+				"or the call reports that it may have happened."},
+		{Name: "TwoOperatorsLoseAnswers", Once: true, run: operateBesideAnother,
+			Law: "When connections are lost while two operators do the same to one task, at most one of their calls " +
+				"reports success, and nothing is done twice."},
+	}
+}
+
+// cutCheckoutOfSameName lets one client take a task by its first checkout, and cuts the first checkout of another
+// client with the same name.
+func cutCheckoutOfSameName(t *test) {
+	p, dsn := t.throughProxy()
+	name := dbq.WithName("one name for both")
+	cuts := 0
+	for _, answer := range []bool{false, true} {
+		for k := 1; k <= maxRequests; k++ {
+			queue := fmt.Sprintf("fault %d", subjects.Add(1))
+			holder := t.open(name)
+			t.enqueueMany(holder.Queue(queue), 3, nil)
+			held := map[uuid.UUID]bool{}
+			for _, task := range t.checkout(holder.Queue(queue), 2, long) {
+				held[task.ID] = true
+			}
+			sameName := t.openDSN(dsn, name)
+			sameName.DB().SetMaxOpenConns(1)
+			r := proxy.Rule{AtRequest: k, LoseAnswer: answer}
+			var tasks []dbq.Task
+			var err error
+			fired := t.callUnder(p, r, sameName, func(ctx context.Context) {
+				tasks, err = sameName.Queue(queue).Checkout(ctx, 2, long)
+			}, nil)
+			holder.Close()
+			if !fired {
+				break // the call has fewer requests
+			}
+			cuts++
+			for _, task := range tasks {
+				if held[task.ID] {
+					t.Errorf("cut at %v: the checkout returned task %s under fence %d, which the other client holds (error %v)", r,
+						task.ID, task.Fence, err)
+				}
+			}
+		}
+	}
+	t.failIf(cuts == 0, "the checkout made no request that could be cut")
+}
+
+// operateBesideAnother loses requests and answers of an operator's call, and moves the task on before the call is
+// repeated.
+func operateBesideAnother(t *test) {
+	p, dsn := t.throughProxy()
+	direct := t.open()
+	for _, goesOn := range []bool{false, true} {
+		for _, answer := range []bool{false, true} {
+			for k := 1; k <= maxRequests; k++ {
+				if !operateBeside(t, p, t.oneConnection(dsn), direct.Queue("q"), goesOn,
+					proxy.Rule{AtRequest: k, LoseAnswer: answer, StayDown: true}) {
+					break // the call has fewer requests
+				}
+			}
+		}
+	}
+}
+
+// operateBeside reenqueues a task under a rule. Meanwhile another operator reenqueues the same task, too, or the task
+// goes on: it is taken and parked again. It reports whether the rule was applied.
+func operateBeside(t *test, p *proxy.Proxy, c *dbq.Client, q *dbq.Queue, goesOn bool, r proxy.Rule) bool {
+	direct := q.Client()
+	task := t.settleNew(q, dbq.NewTask{}, dbq.Parked(errBoom))
+	var err, otherErr error
+	var before dbq.Task
+	fired := t.callUnder(p, r, c, func(ctx context.Context) { err = admin.New(c).Operate(ctx, admin.Reenqueue, task.ID) },
+		func(returned <-chan struct{}) {
+			t.awaitFault(p, r, returned)
+			before = t.get(direct, task.ID)
+			if !goesOn {
+				otherErr = admin.New(direct).Operate(t.ctx, admin.Reenqueue, task.ID)
+				return
+			}
+			otherErr = dbq.ErrWrongState
+			for _, task := range t.checkout(q, 1, long) { // only when the call has happened is there something to take
+				t.must(q.Settle(t.ctx, task.Lease, dbq.Parked(errBoom)))
+			}
+		})
+	after := t.get(direct, task.ID)
+	what := fmt.Sprintf("cut at %v, the task goes on: %v", r, goesOn)
+	maybe, wrong := errors.Is(err, dbq.ErrMayHaveHappened), errors.Is(err, dbq.ErrWrongState)
+	switch {
+	case !fired:
+	case err == nil && otherErr == nil:
+		t.Errorf("%s: both operators' calls report that they reenqueued the task", what)
+	case goesOn && before.State == state.Created && after.State != state.Error:
+		t.Errorf("%s: the call was done, and the task parked again since; then it was done once more (error %v)", what, err)
+	case err != nil && !maybe && !wrong:
+		t.Errorf("%s: got error %v", what, err)
+	case wrong && !maybe && otherErr != nil:
+		t.Errorf("%s: the call reports that nothing happened, and the other operator did not do it either: %v", what, err)
+	}
+	t.completeDue(q)
+	return fired
+}
+
+// completeDue completes what is due.
+func (t *test) completeDue(q *dbq.Queue) {
+	for _, task := range t.checkout(q, 100, long) {
+		t.must(q.Complete(t.ctx, task.Lease, nil))
+	}
+}
+
+// enqueuedAndGone loses the answer to an enqueue, and completes and removes the task before the enqueue can look for
+// it.
+func enqueuedAndGone(t *test) {
+	p, dsn := t.throughProxy()
+	calls := map[string]func(ctx context.Context, q *dbq.Queue) error{
+		"Enqueue": func(ctx context.Context, q *dbq.Queue) error {
+			_, err := q.Enqueue(ctx, dbq.NewTask{})
+			return err
+		},
+		"Enqueue with an id": func(ctx context.Context, q *dbq.Queue) error {
+			_, err := q.Enqueue(ctx, dbq.NewTask{ID: dbq.NewID()})
+			return err
+		},
+		"EnqueueMany": func(ctx context.Context, q *dbq.Queue) error {
+			_, err := q.EnqueueMany(ctx, []dbq.NewTask{{}, {ID: dbq.NewID()}, {Reference: "r"}})
+			return err
+		},
+	}
+	direct := t.open()
+	seen := false
+	for name, call := range calls {
+		for _, kept := range []int{0, 1} { // of EnqueueMany all are removed, or all but one
+			if kept > 0 && name != "EnqueueMany" {
+				continue
+			}
+			for k := 1; k <= maxRequests; k++ {
+				q := direct.Queue(fmt.Sprintf("fault %d", subjects.Add(1)))
+				r := proxy.Rule{AtRequest: k, LoseAnswer: true, StayDown: true}
+				runs, fired, err := enqueueAndRemove(t, p, t.oneConnection(dsn), q, call, kept, r)
+				if !fired {
+					break // the call has fewer requests
+				}
+				if len(runs) > 0 { // else this request was not the one that adds the tasks
+					seen = true
+					checkRuns(t, fmt.Sprintf("%s, cut at %v", name, r), q, runs, kept, err)
+				}
+			}
+		}
+	}
+	t.failIf(!seen, "no enqueue was done whose answer was lost")
+}
+
+// enqueueAndRemove enqueues under a rule. As soon as the tasks are there it completes them all, and removes all but
+// kept of them. It returns how often each task ran, whether the rule was applied, and what the enqueue returned.
+func enqueueAndRemove(t *test, p *proxy.Proxy, c *dbq.Client, q *dbq.Queue,
+	call func(ctx context.Context, q *dbq.Queue) error, kept int, r proxy.Rule) (map[uuid.UUID]int, bool, error) {
+	runs := map[uuid.UUID]int{}
+	var err error
+	fired := t.callUnder(p, r, c, func(ctx context.Context) { err = call(ctx, c.Queue(q.Name())) },
+		func(returned <-chan struct{}) {
+			gone := t.awaitFault(p, proxy.Rule{}, returned)
+			end := time.Now().Add(4 * proxy.AnswerPause)
+			for !gone && len(runs) == 0 && time.Now().Before(end) {
+				runAll(t, q, runs, kept)
+				time.Sleep(time.Millisecond)
+			}
+			time.Sleep(2 * proxy.AnswerPause) // the answer is cut when it has ended
+		})
+	return runs, fired, err
+}
+
+// runAll completes what is due, counts it in runs, and removes all but kept of it.
+func runAll(t *test, q *dbq.Queue, runs map[uuid.UUID]int, kept int) {
+	for i, task := range t.checkout(q, 10, long) {
+		runs[task.ID]++
+		if i < kept {
+			t.must(q.Complete(t.ctx, task.Lease, nil))
+		} else {
+			t.must(q.Settle(t.ctx, task.Lease, dbq.Deleted()))
+		}
+	}
+}
+
+// checkRuns checks an enqueue whose tasks were run, and removed but for kept, before it could look for them.
+func checkRuns(t *test, what string, q *dbq.Queue, runs map[uuid.UUID]int, kept int, err error) {
+	runAll(t, q, runs, 0)
+	for id, n := range runs {
+		t.failIf(n != 1, "%s: task %s has run %d times (the enqueue returned %v)", what, id, n, err)
+	}
+	t.failIf(err != nil && !errors.Is(err, dbq.ErrMayHaveHappened), "%s: it was done, and it returned %v", what, err)
+	t.failIf(err == nil && kept == 0, "%s: no trace is left of the tasks, and it returned that they were added", what)
+}
+
+// cutBetweenParts cuts a checkout that takes tasks over and takes due ones, before each of its requests: what got
+// through is known.
+func cutBetweenParts(t *test) {
+	p, dsn := t.throughProxy()
+	direct := t.open()
+	cuts := 0
+	for k := 1; k <= maxRequests; k++ {
+		q := direct.Queue(fmt.Sprintf("fault %d", subjects.Add(1)))
+		t.enqueueMany(q, 2, func(i int, nt *dbq.NewTask) { nt.MaxAttempts = 1 + i }) // one is exhausted
+		for _, task := range t.checkout(q, 2, short) {
+			t.awaitExpiry(direct, task.ID)
+		}
+		t.enqueueMany(q, 3, nil)
+		c := t.oneConnection(dsn)
+		r := proxy.Rule{AtRequest: k}
+		var out access.CheckoutResult
+		var err error
+		if !t.callUnder(p, r, c, func(ctx context.Context) {
+			out, err = access.Checkout(ctx, c.Queue(q.Name()), 10, long)
+		}, nil) {
+			break // the call has fewer requests
+		}
+		cuts++
+		returned := map[uuid.UUID]bool{}
+		for _, task := range append(out.Tasks, out.Exhausted...) {
+			returned[task.ID] = true
+		}
+		now := t.now(direct)
+		for _, task := range t.list(direct, admin.Filter{Queue: q.Name()}) {
+			held := task.State == state.Processing && task.LeaseUntil.After(now) || task.State == state.Poison
+			t.failIf(held && !returned[task.ID],
+				"cut at %v: task %s is %v and was not returned (error %v)", r, task.ID, task.State, err)
+		}
+	}
+	t.failIf(cuts == 0, "the checkout made no request that could be cut")
+}
+
+// answerLostToExhausted loses the answer to each request, in turn, of a checkout that finds a task whose attempts are
+// exhausted.
+func answerLostToExhausted(t *test) {
+	if t.dialect().Statements(dialect.Names{Prefix: t.Prefix}).Exhausted == "" {
+		t.Skipf("this dialect does not look for tasks that a lost checkout moved to POISON")
+	}
+	p, dsn := t.throughProxy()
+	direct := t.open()
+	found := 0
+	for k := 1; k <= maxRequests; k++ {
+		queue := fmt.Sprintf("exhausted %d", k)
+		id := t.enqueue(direct.Queue(queue), dbq.NewTask{MaxAttempts: 1})
+		was := t.abandon(direct.Queue(queue))
+		c := t.oneConnection(dsn)
+		var out access.CheckoutResult
+		var err error
+		fired := t.callUnder(p, proxy.Rule{AtRequest: k, LoseAnswer: true}, c, func(ctx context.Context) {
+			out, err = access.Checkout(ctx, c.Queue(queue), 5, long)
+		}, nil)
+		tasks, spent := out.Tasks, out.Exhausted
+		what := fmt.Sprintf("the answer to request %d lost", k)
+		t.failIf(len(tasks) > 0, "%s: the task was handed out again after its last attempt", what)
+		is := t.get(direct, id)
+		switch {
+		case is.State != state.Poison && len(spent) > 0:
+			t.Errorf("%s: the task was reported as moved to POISON and is %v", what, is.State)
+		case is.State == state.Poison && (err != nil || len(spent) != 1 || spent[0].ID != id):
+			t.Errorf("%s: the task is POISON, and the checkout reported %d such tasks and error %v, want it", what, len(spent),
+				err)
+		case is.State == state.Poison && spent[0].Holder != was.Holder:
+			t.Errorf("%s: the task was held by %q, and is reported as held by %q", what, was.Holder, spent[0].Holder)
+		}
+		if !fired {
+			break // the call has fewer requests
+		}
+		if is.State == state.Poison {
+			found++
+		}
+	}
+	t.failIf(found == 0, "no lost answer was that of the request that moved the task")
+}
+
+// answerLostThenTakenOver loses the answer to a call that makes its task due at once, and lets another worker take the
+// task before the call can check its outcome.
+func answerLostThenTakenOver(t *test) {
+	p, dsn := t.throughProxy()
+	direct := t.open()
+	calls := []faultCall{
+		{name: "Release", call: func(ctx context.Context, q *dbq.Queue, s *faultRun) error {
+			return q.Settle(ctx, s.tasks[0].Lease, dbq.Released(0))
+		}},
+		{name: "Fail", call: func(ctx context.Context, q *dbq.Queue, s *faultRun) error {
+			return q.Settle(ctx, s.tasks[0].Lease, dbq.RetryIn(0, errors.New("it failed")))
+		}},
+	}
+	seen := false
+	for _, f := range calls {
+		for k := 1; k <= maxRequests; k++ {
+			c := t.oneConnection(dsn)
+			s := &faultRun{queue: fmt.Sprintf("fault %d", subjects.Add(1))}
+			prepareLeased(1)(t, direct.Queue(s.queue), s)
+			var taken []dbq.Task
+			r := proxy.Rule{AtRequest: k, LoseAnswer: true, StayDown: true}
+			if !t.callUnder(p, r, c, func(ctx context.Context) { s.err = f.call(ctx, c.Queue(s.queue), s) },
+				func(<-chan struct{}) {
+					end := time.Now().Add(200 * time.Millisecond)
+					for len(taken) == 0 && time.Now().Before(end) {
+						taken = t.checkout(direct.Queue(s.queue), 1, long)
+						time.Sleep(5 * time.Millisecond)
+					}
+				}) {
+				break // the call has fewer requests
+			}
+			if len(taken) == 0 {
+				continue // this request was not the one that does it
+			}
+			seen = true
+			t.failIf(s.err != nil && !errors.Is(s.err, dbq.ErrMayHaveHappened),
+				"%s: it was done, and the task is taken again; it answered %v", f.name, s.err)
+			if is := t.get(direct, taken[0].ID); is.State != state.Processing || is.Fence != taken[0].Fence {
+				t.Errorf("%s: the new holder has lost the task: it is %v under fence %d, want fence %d", f.name, is.State,
+					is.Fence, taken[0].Fence)
+			}
+		}
+	}
+	t.failIf(!seen, "no request was found that did the work")
+}
+
+// grace is how long a call may take beyond its deadline: dbq lets a write that was sent finish within 2 seconds.
+const grace = 3 * time.Second
+
+func stalledServer(t *test) {
+	direct := t.open()
+	type trial struct {
+		f faultCall
+		r proxy.Rule
+		s *faultRun
+	}
+	var trials []*trial
+	for _, f := range faultCalls() {
+		trials = append(trials, &trial{f: f, r: proxy.Rule{AtRequest: 1, Stall: true}},
+			&trial{f: f, r: proxy.Rule{AtRequest: 1, Stall: true, LoseAnswer: true}})
+	}
+	for _, f := range []faultCall{faultCallNamed("Settle"), manyChunks(direct)} { // these have a commit
+		trials = append(trials, &trial{f: f, r: proxy.Rule{AtText: commitText, Stall: true, LoseAnswer: true}})
+	}
+	var proxies []*proxy.Proxy
+	var clients []*dbq.Client
+	for range trials {
+		p, dsn := t.throughProxy()
+		proxies, clients = append(proxies, p), append(clients, t.oneConnection(dsn))
+	}
+	// Side by side, since each takes its whole deadline.
+	const deadline = 500 * time.Millisecond
+	took := make([]time.Duration, len(trials))
+	for i, tr := range trials {
+		tr.s = t.callDisturbed(direct, clients[i], tr.f, undisturbed, func() {}) // makes the connection
+	}
+	t.concurrently(len(trials), func(_ context.Context, i int) {
+		tr := trials[i]
+		var start time.Time
+		tr.s = t.callDisturbed(direct, clients[i], tr.f, func(ctx context.Context) (context.Context, func()) {
+			proxies[i].Set(tr.r)
+			start = time.Now()
+			ctx, cancel := context.WithTimeout(ctx, deadline)
+			return ctx, func() { took[i] = time.Since(start); cancel() }
+		}, func() { proxies[i].Heal() })
+	})
+	for i, tr := range trials {
+		what := fmt.Sprintf("stalled at %v", tr.r)
+		if took[i] > deadline+grace {
+			t.Errorf("%s, %s: it returned %v after its deadline, want at most %v: %v", tr.f.name, what, took[i]-deadline, grace,
+				tr.s.err)
+		}
+		t.failIf(tr.s.err != nil && !ctxEnded(tr.s.err),
+			"%s, %s: got error %v, want one that says that the deadline is over", tr.f.name, what, tr.s.err)
+		proxies[i].Close() // what was held has arrived, or never will
+		t.checkCall(what, direct, tr.f, tr.s)
+		t.checkAfter(direct, tr.f, tr.s)
+	}
+}
+
+// bound is the time within which a call gives up on a server that refuses connections.
+const bound = 10 * time.Second
+
+func serverGone(t *test) {
+	p, dsn := t.throughProxy()
+	direct, c := t.open(), t.openDSN(dsn)
+	p.GoDown()
+	timed := func(what string, call func(ctx context.Context) error) {
+		ctx, cancel := context.WithTimeout(t.ctx, bound)
+		defer cancel()
+		err := call(ctx)
+		t.wantErr(what+" without a server", err, dbq.ErrUnavailable)
+		t.failIf(errors.Is(err, dbq.ErrMayHaveHappened),
+			"%s without a server: got error %v, though nothing can have happened", what, err)
+		t.failIf(ctx.Err() != nil, "%s without a server took more than %v", what, bound)
+	}
+	// Questions first: they use up the connections that the client still has and does not know to be cut.
+	timed("Get", func(ctx context.Context) error { _, err := c.Get(ctx, dbq.NewID()); return err })
+	timed("Stats", func(ctx context.Context) error { _, err := admin.New(c).Stats(ctx); return err })
+	timed("Open", func(ctx context.Context) error {
+		other, err := dbq.Open(ctx, dsn, t.options()...)
+		if err == nil {
+			other.Close()
+		}
+		return err
+	})
+	for _, f := range faultCalls() {
+		timed(f.name, func(ctx context.Context) error {
+			s := t.callDisturbed(direct, c, f, func(context.Context) (context.Context, func()) { return ctx, func() {} },
+				func() {})
+			t.failIf(t.checkCall("server gone", direct, f, s), "%s was done without a server", f.name)
+			return s.err
+		})
+	}
+}
+
+func serverBackAgain(t *test) {
+	p, dsn := t.throughProxy()
+	direct, c := t.open(), t.openDSN(dsn)
+	never := func(faultCall, error) bool { return false }
+	unsureOnce := func(f faultCall, err error) bool { return f.once && errors.Is(err, dbq.ErrMayHaveHappened) }
+	all := func(what string, unsure func(faultCall, error) bool) {
+		for _, f := range faultCalls() {
+			s := t.callDisturbed(direct, c, f, undisturbed, func() {})
+			switch t.checkCall(what, direct, f, s); {
+			case s.err != nil && !unsure(f, s.err):
+				t.Errorf("%s, %s: %v", f.name, what, s.err)
+			case s.err != nil && f.after != nil:
+				f.after(t, direct, s)
+			case s.err != nil:
+				t.repeatEnqueue(what, direct, f, s)
+			}
+		}
+	}
+	all("before", never)
+	p.CutAll()
+	// A connection that is gone may look as if it were there until a request on it has been sent: an enqueue or a checkout
+	// is not made again then.
+	all("after a cut, with a server that is there", unsureOnce)
+	p.GoDown()
+	ctx, cancel := context.WithTimeout(t.ctx, bound)
+	defer cancel()
+	_, err := c.Queue("back").Enqueue(ctx, dbq.NewTask{})
+	t.failIf(err == nil, "an enqueue without a server succeeded")
+	p.Heal()
+	all("after the server came back", unsureOnce)
+}
+
+// repeatEnqueue repeats an enqueue that may have happened, as the documentation recommends, through an undisturbed
+// client: then each task must be there once.
+func (t *test) repeatEnqueue(what string, direct *dbq.Client, f faultCall, s *faultRun) {
+	q, want := direct.Queue(s.queue), 1
+	var err error
+	if f.name == "Enqueue" {
+		var e *dbq.Error
+		if !errors.As(s.err, &e) || e.Task == uuid.Nil {
+			t.Errorf("%s, %s: the error does not have the id to repeat it with: %v", f.name, what, s.err)
+			return
+		}
+		if _, err = q.Enqueue(t.ctx, dbq.NewTask{ID: e.Task, Payload: []byte("payload")}); errors.Is(err, dbq.ErrDuplicate) {
+			err = nil
+		}
+	} else {
+		want = 4
+		_, err = q.EnqueueMany(t.ctx, severalTasks(s))
+	}
+	if n := t.count(direct, s.queue); err != nil || n != want {
+		t.Errorf("%s, %s: repeated, it made %d tasks with error %v, want %d", f.name, what, n, err, want)
+	}
+}
+
+func poolOfOne(t *test) {
+	direct, c := t.open(), t.open()
+	c.DB().SetMaxOpenConns(1)
+	for _, f := range append(faultCalls(), manyChunks(c)) {
+		s := t.callDisturbed(direct, c, f, func(ctx context.Context) (context.Context, func()) {
+			return context.WithTimeout(ctx, bound)
+		}, func() {})
+		if t.checkCall("on a pool of one", direct, f, s); s.err != nil {
+			t.Errorf("%s on a pool of one: %v", f.name, s.err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.ctx, bound)
+	defer cancel()
+	q := c.Queue("pool of one")
+	id := must(q.Enqueue(ctx, dbq.NewTask{Reference: "one"}))
+	must(c.Get(ctx, id))
+	must(q.Find(ctx, "one"))
+	must(admin.New(c).Stats(ctx))
+	done := must(admin.New(c).OperateMany(ctx, admin.Reject, admin.Filter{Queue: q.Name(), Limit: 10}))
+	t.failIf(done.Changed != 1, "OperateMany changed %d tasks, want 1", done.Changed)
+	must(c.Wait(ctx, id))
+	t.must(admin.New(c).Operate(ctx, admin.Purge, id))
+	must(admin.New(c).List(ctx, admin.Filter{}))
+	must(c.Now(ctx))
+}
+
+// strandedCases are about connections that die without being closed, as those to a host without power, or those that
+// a router has forgotten, while new connections work; and about slow ones, which must not look like them.
+func strandedCases() []Case {
+	return []Case{
+		{Name: "WorkersOutliveDeadConnections", Once: true, run: workersOutliveDeadConnections,
+			Law: "When all connections of a client die without being closed, and new ones work, its workers go on within two " +
+				"leases: idle ones, busy ones, and those whose handlers work in transactions."},
+		{Name: "CallsOutliveDeadConnections", Once: true, run: callsOutliveDeadConnections,
+			Law: "When all connections of a client die without being closed, and new ones work, an enqueue without a deadline " +
+				"returns within half a minute and reports what is true, and the next calls succeed at once."},
+		{Name: "SlowLink", Once: true, Slow: true, run: slowLink,
+			Law: "A payload that takes longer to arrive than a call waits for a silent server is checked out and read."},
+	}
+}
+
+// warm opens n connections of each pool of a client.
+func (t *test) warm(c *dbq.Client, n int) {
+	t.concurrently(n, func(ctx context.Context, _ int) {
+		must(c.Now(ctx))
+		tx := must(c.DB().BeginTx(ctx, nil))
+		time.Sleep(20 * time.Millisecond)
+		t.must(tx.Rollback())
+	})
+}
+
+func workersOutliveDeadConnections(t *test) {
+	const lease = 6 * time.Second
+	p, dsn := t.throughProxy()
+	direct, c := t.open(), t.openDSN(dsn)
+	t.warm(c, 8)
+	var idle, busy, inTx atomic.Int64
+	count := func(n *atomic.Int64, takes time.Duration) worker.Handler {
+		return worker.Func(func(ctx context.Context, _ dbq.Task) error {
+			n.Add(1)
+			return sleep(ctx, takes)
+		})
+	}
+	for queue, h := range map[string]worker.Handler{
+		"idle": count(&idle, 0), "busy": count(&busy, 50*time.Millisecond),
+		"tx": worker.TxFunc(func(context.Context, *sql.Tx, dbq.Task) error { inTx.Add(1); return nil }),
+	} {
+		defer t.runWorker(worker.Worker{Queue: c.Queue(queue), Concurrency: 2, Lease: lease, Logger: quietLog, Handler: h})()
+	}
+	stop := make(chan struct{})
+	var producing sync.WaitGroup
+	defer producing.Wait()
+	defer close(stop)
+	producing.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(100 * time.Millisecond):
+				t.enqueue(direct.Queue("busy"), dbq.NewTask{})
+			}
+		}
+	})
+	t.eventually("the busy worker works", func() bool { return busy.Load() > 3 })
+	time.Sleep(1200 * time.Millisecond) // some drivers examine a connection that has been idle for a second
+	p.Strand()
+	began := time.Now()
+	t.enqueue(direct.Queue("idle"), dbq.NewTask{})
+	t.enqueue(direct.Queue("tx"), dbq.NewTask{})
+	time.Sleep(200 * time.Millisecond) // what had been handed to the executors of the busy one
+	before := busy.Load()
+	for name, works := range map[string]func() bool{
+		"idle": func() bool { return idle.Load() > 0 },
+		"busy": func() bool { return busy.Load() > before+4 }, // more than it had leased ahead
+		"tx":   func() bool { return inTx.Load() > 0 },
+	} {
+		for !works() && time.Since(began) < t.Patience {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if took := time.Since(began); took > 2*lease {
+			t.Errorf("the worker %q went on after %v, want at most %v", name, took, 2*lease)
+		} else {
+			t.Logf("%s: %v", name, took)
+		}
+	}
+}
+
+// noDeadline is the documented bound of a call without a deadline.
+const noDeadline = 30 * time.Second
+
+func callsOutliveDeadConnections(t *test) {
+	p, dsn := t.throughProxy()
+	direct, c := t.open(), t.openDSN(dsn)
+	t.warm(c, 8)
+	p.Strand()
+	f := faultCallNamed("Enqueue")
+	s, began := t.newFaultRun(direct, f), time.Now()
+	s.err = f.call(t.ctx, c.Queue(s.queue), s)
+	if took := time.Since(began); took > noDeadline {
+		t.Errorf("the enqueue returned after %v, want at most %v: %v", took, noDeadline, s.err)
+	}
+	t.checkCall("with dead connections", direct, f, s)
+	began = time.Now()
+	for range 8 {
+		_, err := c.Get(t.ctx, dbq.NewID())
+		t.wantErr("get", err, dbq.ErrNotFound)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("the calls after it took %v", took)
+	}
+}
+
+func slowLink(t *test) {
+	const size, rate = 1 << 20, 256 << 10 // four seconds, in which the server is never silent
+	p, dsn := t.throughProxy()
+	direct, c := t.open(), t.openDSN(dsn)
+	id := t.enqueue(direct.Queue("q"), dbq.NewTask{Payload: make([]byte, size)})
+	p.Slow(rate)
+	ctx := sqlrun.WithPatience(t.ctx, func() time.Duration { return 0 }) // the minimum of two seconds
+	tasks, err := c.Queue("q").Checkout(ctx, 1, long)
+	t.failIf(err != nil || len(tasks) != 1 || len(tasks[0].Payload) != size,
+		"a checkout over a slow link returned %d tasks, and %v", len(tasks), err)
+	if task, err := c.Get(ctx, id); err != nil || len(task.Payload) != size {
+		t.Errorf("reading the task over a slow link returned %d bytes, and %v", len(task.Payload), err)
+	}
+}
+
+// callsTx are the calls that change something in a caller's transaction.
+var callsTx = map[string]func(ctx context.Context, c *dbq.Client, tx dbq.Tx, q *dbq.Queue, held dbq.Lease) error{
+	"EnqueueTx": func(ctx context.Context, _ *dbq.Client, tx dbq.Tx, q *dbq.Queue, _ dbq.Lease) error {
+		_, err := q.EnqueueTx(ctx, tx, dbq.NewTask{})
+		return err
+	},
+	"EnqueueManyTx of unique tasks": func(
+		ctx context.Context, _ *dbq.Client, tx dbq.Tx, q *dbq.Queue, _ dbq.Lease,
+	) error {
+		_, err := q.EnqueueManyTx(ctx, tx, []dbq.NewTask{{Unique: pending("a")}, {Unique: replacing("b")}})
+		return err
+	},
+	"CompleteTx": func(ctx context.Context, _ *dbq.Client, tx dbq.Tx, q *dbq.Queue, held dbq.Lease) error {
+		return q.CompleteTx(ctx, tx, held, nil)
+	},
+	"SettleTx with an error": func(ctx context.Context, _ *dbq.Client, tx dbq.Tx, q *dbq.Queue, held dbq.Lease) error {
+		return q.SettleTx(ctx, tx, held, dbq.Failed(errors.New("it failed")))
+	},
+	"OperateTx": func(ctx context.Context, c *dbq.Client, tx dbq.Tx, _ *dbq.Queue, held dbq.Lease) error {
+		return admin.New(c).OperateTx(ctx, tx, admin.Revoke, held.Task, admin.By("ann"))
+	},
+	"workflow.EnqueueTx": func(ctx context.Context, c *dbq.Client, tx dbq.Tx, q *dbq.Queue, _ dbq.Lease) error {
+		_, err := workflow.EnqueueTx(ctx, tx, c, []workflow.Step{
+			{Name: "one", Queue: q.Name()}, {Name: "two", Queue: q.Name(), Needs: []string{"one"}}})
+		return err
+	},
+}
+
+// cutInCallersTx cuts each request of each call in a caller's transaction in turn, before it reaches the server and
+// after, and then ends the transaction.
+func cutInCallersTx(t *test) {
+	p, dsn := t.throughProxy()
+	direct := t.open()
+	for _, name := range slices.Sorted(maps.Keys(callsTx)) {
+		for _, lose := range []bool{false, true} {
+			for k, fired := 1, true; fired && k <= maxRequests; k++ {
+				q := direct.Queue(fmt.Sprintf("fault %d", subjects.Add(1)))
+				held := t.takeNew(q, dbq.NewTask{}, long)
+				c := t.oneConnection(dsn)
+				tx := t.beginTx(c)
+				what := fmt.Sprintf("%s, cut at request %d (answer lost: %v)", name, k, lose)
+				fired = t.callUnder(p, proxy.Rule{AtRequest: k, LoseAnswer: lose}, c, func(ctx context.Context) {
+					err := callsTx[name](ctx, c, tx, c.Queue(q.Name()), held.Lease)
+					t.failIf(p.Fired() && !errors.Is(err, dbq.ErrUnavailable) || errors.Is(err, dbq.ErrMayHaveHappened),
+						"%s: got error %v, want ErrUnavailable alone", what, err)
+					_ = tx.Rollback()
+				}, nil)
+				t.failIf(k == 1 && !fired, "%s made no request that could be cut", name)
+				// The server may not have noticed yet that its client is gone.
+				t.must(q.Complete(t.ctx, held.Lease, nil))
+				if rest := t.list(direct, admin.Filter{Queue: q.Name()}); len(rest) != 1 {
+					t.Errorf("%s: %d tasks are in the queue, want the one that was there", what, len(rest))
+				}
+			}
 		}
 	}
 }

@@ -1,9 +1,11 @@
 package cases
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -11,9 +13,11 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/conformance/internal/proxy"
 	"github.com/dbq-go/dbq/conformance/internal/transcript"
 	"github.com/dbq-go/dbq/internal/store"
 	"github.com/dbq-go/dbq/state"
+	"github.com/dbq-go/dbq/workflow"
 	"github.com/google/uuid"
 )
 
@@ -248,9 +252,7 @@ func afterCheckout(t *test, direct *dbq.Client, s *faultRun) {
 		return !slices.ContainsFunc(in, func(task dbq.Task) bool { return task.State != state.Processing })
 	})
 	for _, task := range t.list(direct, admin.Filter{Queue: s.queue}) {
-		if task.Attempt != 1 {
-			t.Errorf("task %s of %s was handed out %d times, want once", task.ID, s.queue, task.Attempt)
-		}
+		t.failIf(task.Attempt != 1, "task %s of %s was handed out %d times, want once", task.ID, s.queue, task.Attempt)
 	}
 }
 
@@ -333,4 +335,454 @@ func didExtend(in []dbq.Task, s *faultRun) (bool, string) {
 			s.tasks[0].Fence)
 	}
 	return in[0].LeaseUntil.After(s.tasks[0].LeaseUntil.Add(long)), ""
+}
+
+// prepareUnique enqueues a task that the call replaces.
+func prepareUnique(t *test, q *dbq.Queue, s *faultRun) {
+	s.before = []uuid.UUID{t.enqueue(q, dbq.NewTask{Delay: long, Priority: 1, Unique: replacing("waits")})}
+}
+
+func callEnqueueUnique(ctx context.Context, q *dbq.Queue, s *faultRun) (err error) {
+	s.added, err = q.EnqueueMany(ctx, []dbq.NewTask{
+		{Delay: long, Priority: 2, Unique: pending("new")},
+		{Delay: long, Priority: 2, Unique: replacing("waits")},
+	})
+	return err
+}
+
+func didEnqueueUnique(in []dbq.Task, s *faultRun) (bool, string) {
+	added, replaced := 0, false
+	for _, task := range in {
+		switch {
+		case task.ID != s.before[0]:
+			added++
+			if s.err == nil && s.added[0] != (dbq.Enqueued{ID: task.ID}) {
+				return true, fmt.Sprintf("it answered %+v for the new task %s", s.added[0], task.ID)
+			}
+		case task.Priority == 2:
+			replaced = true
+			if s.err == nil && s.added[1] != (dbq.Enqueued{ID: task.ID, Replaced: true}) {
+				return true, fmt.Sprintf("it answered %+v for the replaced task %s", s.added[1], task.ID)
+			}
+		}
+	}
+	switch {
+	case added > 1:
+		return true, fmt.Sprintf("it added %d tasks with one key", added)
+	case (added == 1) != replaced:
+		return true, fmt.Sprintf("it did half of its work: added %d, replaced %v", added, replaced)
+	}
+	return replaced, ""
+}
+
+// cutBeforeReplace cuts the connection before each request of an enqueue that adds nothing in turn. Nothing in the
+// database proves that a replacement was not committed, or that it was.
+func cutBeforeReplace(t *test) {
+	p, dsn := t.throughProxy()
+	direct := t.open()
+	for k, fired := 1, true; fired && k <= maxRequests; k++ {
+		q := direct.Queue(fmt.Sprintf("fault %d", subjects.Add(1)))
+		id := t.enqueue(q, dbq.NewTask{Delay: long, Priority: 1, Unique: replacing("waits")})
+		c := t.oneConnection(dsn)
+		var err error
+		fired = t.callUnder(p, proxy.Rule{AtRequest: k}, c, func(ctx context.Context) {
+			_, err = c.Queue(q.Name()).Enqueue(ctx, dbq.NewTask{Delay: long, Priority: 2, Unique: replacing("waits")})
+		}, nil)
+		switch replaced := t.get(direct, id).Priority == 2; {
+		case err == nil && !replaced:
+			t.Errorf("cut before request %d, it answered that it has replaced the task, and it has not", k)
+		case err != nil && replaced && !errors.Is(err, dbq.ErrMayHaveHappened):
+			t.Errorf("cut before request %d, it has replaced the task, and answered %v", k, err)
+		}
+	}
+}
+
+// limitedCalls are checkouts of queues with limits.
+func limitedCalls() []faultCall {
+	return []faultCall{
+		limitedCall("CheckoutLimited", admin.QueueLimits{Leased: 4, KeyLeased: 2,
+			Rate:    admin.Rate{Starts: 1, Per: long, Burst: 5},
+			KeyRate: admin.Rate{Starts: 1, Per: long, Burst: 3}}),
+		limitedCall("CheckoutOrdered", admin.QueueLimits{Leased: 2, Order: admin.OrderBlock}),
+	}
+}
+
+// limitedKeys are the keys of the tasks, in the order in which they are enqueued.
+const limitedKeys = "aabacaba"
+
+// limitedCall is a checkout that finds out that the queue has limits, followed by one that knows them and asks for more
+// than they allow.
+func limitedCall(name string, l admin.QueueLimits) faultCall {
+	return faultCall{name: name, once: true, many: true,
+		prepare: func(t *test, q *dbq.Queue, _ *faultRun) {
+			t.limit(q.Client(), q.Name(), l)
+			t.enqueueMany(q, len(limitedKeys), func(i int, nt *dbq.NewTask) { nt.Key = limitedKeys[i : i+1] })
+		},
+		call: func(ctx context.Context, q *dbq.Queue, s *faultRun) error {
+			for _, n := range []int{1, len(limitedKeys)} {
+				got, err := q.Checkout(ctx, n, long)
+				if err != nil {
+					return err
+				}
+				s.got = append(s.got, got...)
+			}
+			return nil
+		},
+		did:   func(in []dbq.Task, s *faultRun) (bool, string) { return didCheckoutLimited(l, in, s) },
+		after: func(t *test, direct *dbq.Client, s *faultRun) { afterLimited(t, l, direct.Queue(s.queue), s) },
+	}
+}
+
+func didCheckoutLimited(l admin.QueueLimits, in []dbq.Task, s *faultRun) (bool, string) {
+	leased := map[uuid.UUID]int64{}
+	for _, task := range in {
+		if task.State == state.Processing {
+			leased[task.ID] = task.Fence
+		}
+	}
+	n := len(leased)
+	if wrong := brokenLimit(l, in); wrong != "" {
+		return n > 0, wrong
+	}
+	for _, task := range s.got {
+		if fence, ok := leased[task.ID]; !ok || fence != task.Lease.Fence {
+			return true, fmt.Sprintf("task %s was returned under fence %d, and is not leased under it", task.ID,
+				task.Lease.Fence)
+		}
+		delete(leased, task.ID)
+	}
+	switch more := startable(l, in); {
+	case s.err == nil && len(leased) > 0:
+		return true, fmt.Sprintf("%d tasks are leased, and %d were returned", n, len(s.got))
+	case s.err == nil && more > 0:
+		return true, fmt.Sprintf("%d tasks were returned, and the limits allow %d more", len(s.got), more)
+	case s.err == nil:
+		return true, ""
+	}
+	return len(leased) > 0, ""
+}
+
+// afterLimited uses up what the limits still allow, which must be exactly what the call has not used, and drains the
+// queue within them.
+func afterLimited(t *test, l admin.QueueLimits, q *dbq.Queue, s *faultRun) {
+	tasks := func(when string) []dbq.Task {
+		in := t.list(q.Client(), admin.Filter{Queue: s.queue})
+		if wrong := brokenLimit(l, in); wrong != "" {
+			t.Fatalf("%s, %s (the call answered %v)", when, wrong, s.err)
+		}
+		return in
+	}
+	fill := func(when string) (leased []dbq.Task) {
+		var in []dbq.Task
+		t.eventually(fmt.Sprintf("%s, what the limits of %s allow starts (the call answered %v)", when, s.queue, s.err),
+			func() bool { // its last request may still be under way
+				t.checkout(q, len(limitedKeys), long)
+				in = tasks(when)
+				return startable(l, in) == 0
+			})
+		return slices.DeleteFunc(in, func(task dbq.Task) bool { return task.State != state.Processing })
+	}
+	complete := func(leased []dbq.Task) {
+		var ss []dbq.Settlement
+		for _, task := range leased { // also those whose lease was not returned, since its answer was lost
+			ss = append(ss, settlement(dbq.Lease{Task: task.ID, Queue: s.queue, Fence: task.Fence}, dbq.Completed(nil)))
+		}
+		t.settleAll(q, ss)
+	}
+	complete(fill("after the call"))
+	if l.Rate.Burst > 0 {
+		fill("after the leased tasks")
+		l.Rate = admin.Rate{}
+		t.limit(q.Client(), s.queue, l)
+		complete(fill("without the rate"))
+		l.KeyRate = admin.Rate{}
+		t.limit(q.Client(), s.queue, l)
+	}
+	for range limitedKeys {
+		if leased := fill("at last"); len(leased) > 0 {
+			complete(leased)
+			continue
+		}
+		break
+	}
+	for _, task := range tasks("at the end") {
+		t.failIf(task.State != state.Completed || task.Attempt != 1,
+			"task %s of %s is %v after %d attempts, want it COMPLETED after one", task.ID, s.queue, task.State, task.Attempt)
+	}
+}
+
+// limitUse is what tasks use of the limits of their queue, or of their key. Each attempt is one start.
+type limitUse struct {
+	leased, starts, waiting int
+}
+
+// limitsUsed returns what tasks use of the limits of the queue, and by key. All waiting tasks must be due.
+func limitsUsed(in []dbq.Task) (all limitUse, keys map[string]*limitUse) {
+	keys = map[string]*limitUse{}
+	for _, task := range in {
+		u := keys[task.Key]
+		if u == nil {
+			u = &limitUse{}
+			keys[task.Key] = u
+		}
+		for _, u := range []*limitUse{&all, u} {
+			u.starts += task.Attempt
+			switch task.State {
+			case state.Processing:
+				u.leased++
+			case state.Created:
+				u.waiting++
+			}
+		}
+	}
+	return all, keys
+}
+
+// brokenLimit says which limit tasks break, if any.
+func brokenLimit(l admin.QueueLimits, in []dbq.Task) string {
+	over := func(n, most int) bool { return most > 0 && n > most }
+	if l.Order != admin.OrderNone {
+		l.KeyLeased = 1
+	}
+	all, keys := limitsUsed(in)
+	switch {
+	case over(all.leased, l.Leased):
+		return fmt.Sprintf("%d tasks are leased, the limit is %d", all.leased, l.Leased)
+	case over(all.starts, l.Rate.Burst):
+		return fmt.Sprintf("%d tasks have started, the rate allows %d", all.starts, l.Rate.Burst)
+	}
+	for key, u := range keys {
+		switch {
+		case over(u.leased, l.KeyLeased):
+			return fmt.Sprintf("%d tasks of key %q are leased, the limit is %d", u.leased, key, l.KeyLeased)
+		case over(u.starts, l.KeyRate.Burst):
+			return fmt.Sprintf("%d tasks of key %q have started, the rate allows %d", u.starts, key, l.KeyRate.Burst)
+		}
+	}
+	if l.Order == admin.OrderNone {
+		return ""
+	}
+	for _, task := range in {
+		for _, earlier := range in {
+			if task.Key == earlier.Key && bytes.Compare(earlier.ID[:], task.ID[:]) < 0 && task.Attempt > 0 &&
+				earlier.State != state.Completed {
+				return fmt.Sprintf("task %s of key %q has started, and task %s before it is %v", task.ID, task.Key, earlier.ID,
+					earlier.State)
+			}
+		}
+	}
+	return ""
+}
+
+// startable is how many tasks the limits allow to start now. Each waiting task must be due.
+func startable(l admin.QueueLimits, in []dbq.Task) (n int) {
+	if l.Order != admin.OrderNone {
+		l.KeyLeased = 1
+	}
+	left := func(n, most, used int) int {
+		if most == 0 {
+			return n
+		}
+		return max(0, min(n, most-used))
+	}
+	all, keys := limitsUsed(in)
+	for _, u := range keys {
+		n += left(left(u.waiting, l.KeyLeased, u.leased), l.KeyRate.Burst, u.starts)
+	}
+	return left(left(n, l.Leased, all.leased), l.Rate.Burst, all.starts)
+}
+
+// workflowCalls are the enqueue of a workflow, and an operator's end of a leased task that another one needs.
+func workflowCalls() []faultCall {
+	return []faultCall{
+		{name: "EnqueueWorkflow", call: callEnqueueWorkflow, did: didEnqueueWorkflow, after: afterEnqueueWorkflow,
+			once: true},
+		{name: "Cancel", prepare: prepareStep, did: didCancel, after: afterCancel,
+			call: func(ctx context.Context, q *dbq.Queue, s *faultRun) error {
+				return admin.New(q.Client()).Operate(ctx, admin.Cancel, s.tasks[0].ID)
+			}},
+	}
+}
+
+// fourSteps are a workflow whose first step has a reference.
+func fourSteps(q *dbq.Queue) []workflow.Step {
+	ss := stepsOf(q, []string{"a"}, []string{"b", "a"}, []string{"c", "a"}, []string{"d", "b", "c"})
+	ss[0].Task.Reference = "first"
+	return ss
+}
+
+func callEnqueueWorkflow(ctx context.Context, q *dbq.Queue, s *faultRun) error {
+	w, err := workflow.Enqueue(ctx, q.Client(), fourSteps(q))
+	s.ids = w.Tasks
+	return err
+}
+
+func didEnqueueWorkflow(in []dbq.Task, s *faultRun) (bool, string) {
+	if len(in) != 0 && len(in) != 4 {
+		return true, fmt.Sprintf("of 4 steps %d are there", len(in))
+	}
+	if s.err == nil {
+		for _, task := range in {
+			if !slices.Contains(s.ids, task.ID) {
+				return true, fmt.Sprintf("it answered the ids %v, and task %s is there", s.ids, task.ID)
+			}
+		}
+	}
+	return len(in) > 0, ""
+}
+
+// afterEnqueueWorkflow makes the enqueue again, which must add the workflow or find all of it there, and runs its
+// steps.
+func afterEnqueueWorkflow(t *test, direct *dbq.Client, s *faultRun) {
+	q := direct.Queue(s.queue)
+	_, err := workflow.Enqueue(t.ctx, direct, fourSteps(q))
+	if e := (*dbq.Error)(nil); errors.Is(err, dbq.ErrDuplicate) && errors.As(err, &e) {
+		id, _, err := workflow.Of(t.ctx, direct, e.Task)
+		t.must(err)
+		info := must(workflow.Get(t.ctx, direct, id, workflow.MaxSteps))
+		if len(info.Steps) != 4 || len(info.Needs) != 4 {
+			t.Fatalf("%s: the workflow has %d steps and %d needs, want 4 of each", s.queue, len(info.Steps), len(info.Needs))
+		}
+	} else if err != nil {
+		t.Fatalf("%s: the workflow cannot be enqueued again: %v (the call answered %v)", s.queue, err, s.err)
+	}
+	for _, n := range []int{1, 2, 1} {
+		for _, task := range t.takeDue(fmt.Sprintf("%s: %d steps are due", s.queue, n), q, n) {
+			t.must(q.Complete(t.ctx, task.Lease, nil))
+		}
+	}
+	in := t.list(direct, admin.Filter{Queue: s.queue, States: []dbq.State{dbq.StateCompleted}})
+	if all := t.count(direct, s.queue); len(in) != 4 || all != 4 {
+		t.Errorf("%s: %d of %d tasks are COMPLETED, want 4 of 4", s.queue, len(in), all)
+	}
+}
+
+// prepareStep enqueues a workflow of two steps, and leases the first.
+func prepareStep(t *test, q *dbq.Queue, s *faultRun) {
+	t.enqueueSteps(q.Client(), stepsOf(q, []string{"a"}, []string{"b", "a"}))
+	s.tasks = []dbq.Task{t.take(q, long)}
+}
+
+// second returns the task that needs the first.
+func second(in []dbq.Task, s *faultRun) dbq.Task {
+	return in[slices.IndexFunc(in, func(task dbq.Task) bool { return task.ID != s.tasks[0].ID })]
+}
+
+func didCancel(in []dbq.Task, s *faultRun) (bool, string) {
+	did, wrong := movedState(state.Processing, state.Poison)(in, s)
+	if b := second(in, s); wrong == "" && b.State != state.Created && (!did || b.State != state.Poison) {
+		wrong = fmt.Sprintf("what needs the task is %v; was it cancelled: %v", b.State, did)
+	}
+	return did, wrong
+}
+
+// afterCancel wants the step that needs the task to be cancelled with it, or to run after it.
+func afterCancel(t *test, direct *dbq.Client, s *faultRun) {
+	q, id := direct.Queue(s.queue), s.tasks[0].ID
+	outcome := dbq.AttemptCancelled
+	if err := q.Complete(t.ctx, s.tasks[0].Lease, nil); !errors.Is(err, dbq.ErrLeaseLost) {
+		outcome = dbq.AttemptCompleted
+		t.must(err)
+		t.must(q.Complete(t.ctx, t.takeDue(s.queue+": the next step is due", q, 1)[0].Lease, nil))
+	} else {
+		t.eventually(s.queue+": what needs the cancelled task is cancelled", func() bool {
+			t.must(workflow.Resume(t.ctx, direct))
+			b := second(t.list(direct, admin.Filter{Queue: s.queue}), s)
+			return b.State == state.Poison && b.Cancelled
+		})
+	}
+	as := must(admin.New(direct).Attempts(t.ctx, id))
+	t.failIf(len(as) != 1 || as[0].Outcome != outcome,
+		"%s: the attempts of the task are %+v, want one that was %v", s.queue, as, outcome)
+}
+
+// throughProxy starts a proxy in front of the server of this case's DSN, or of the node that takes writes, and returns
+// the DSN that leads through it.
+func (t *test) throughProxy() (*proxy.Proxy, string) {
+	dsn := t.DSN
+	if t.Cluster != nil {
+		dsn = t.nodeDSN(t.writer(0))
+	}
+	u, err := url.Parse(dsn)
+	if err != nil || u.Host == "" {
+		t.Skipf("the DSN names no host, so there is no network connection to cut")
+	}
+	if u.Port() == "" {
+		t.Skipf("the DSN names no port, so the suite cannot put itself between client and server")
+	}
+	own, _, _ := strings.Cut(u.Host, ",") // of several nodes, the first is the one whose DSN this is
+	p := must(proxy.New(own))
+	t.Cleanup(p.Close)
+	u.Host = p.Addr()
+	return p, u.String()
+}
+
+// oneConnection opens a client whose requests come one after the other: it has one connection, and one for transactions
+// that the case begins.
+func (t *test) oneConnection(dsn string) *dbq.Client {
+	u := must(url.Parse(dsn))
+	q := u.Query()
+	q.Set("pool_max_conns", "1")
+	u.RawQuery = q.Encode()
+	c, err := dbq.Open(t.ctx, u.String(), t.options(dbq.WithMigrate())...)
+	if errors.Is(err, dbq.ErrDSN) { // a dialect that does not know the parameter
+		c = t.openDSN(dsn)
+		c.DB().SetMaxOpenConns(1)
+		return c
+	}
+	t.must(err)
+	t.register(c)
+	return c
+}
+
+// callUnder makes a call through c while a rule is set, and closes c. meanwhile runs beside the call, and the proxy
+// heals when it returns; if it is nil, the proxy heals when the call has returned. callUnder reports whether the rule
+// was applied.
+func (t *test) callUnder(p *proxy.Proxy, r proxy.Rule, c *dbq.Client, call func(ctx context.Context),
+	meanwhile func(returned <-chan struct{})) bool {
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(t.ctx, patienceOfCall)
+	defer cancel()
+	p.Set(r)
+	if meanwhile == nil {
+		call(ctx)
+		return p.Heal()
+	}
+	returned := make(chan struct{})
+	go func() {
+		defer close(returned)
+		call(ctx)
+	}()
+	meanwhile(returned)
+	fired := p.Heal()
+	<-returned
+	return fired
+}
+
+// awaitFault waits until the rule was applied or the call has returned, which it reports. A lost answer has then been
+// cut.
+func (t *test) awaitFault(p *proxy.Proxy, r proxy.Rule, returned <-chan struct{}) (gone bool) {
+	t.eventually("the connection is cut, or the call returns", func() bool {
+		select {
+		case <-returned:
+			gone = true
+		default:
+		}
+		return gone || p.Fired()
+	})
+	if r.LoseAnswer {
+		time.Sleep(2 * proxy.AnswerPause) // the answer is cut when it has ended
+	}
+	return gone
+}
+
+// undisturbed is for calls without a fault.
+func undisturbed(ctx context.Context) (context.Context, func()) { return ctx, func() {} }
+
+// arm sets a rule when the call begins.
+func arm(p *proxy.Proxy, r proxy.Rule) func(ctx context.Context) (context.Context, func()) {
+	return func(ctx context.Context) (context.Context, func()) {
+		p.Set(r)
+		return ctx, func() {}
+	}
 }

@@ -2,7 +2,9 @@ package cases
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/internal/sqlrun"
+	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 )
 
@@ -54,8 +57,7 @@ func (t *test) record(q *dbq.Queue, as ...dbq.Attempt) {
 }
 
 func keepingAttempts(t *test) {
-	c := t.open()
-	q := c.Queue("q")
+	c, q := t.openQueue()
 	id, other := dbq.NewID(), dbq.NewID()
 	at := time.Date(2026, 3, 29, 1, 59, 59, 123456000, time.UTC)
 	want := []dbq.Attempt{
@@ -74,11 +76,8 @@ func keepingAttempts(t *test) {
 	changed.Error, changed.Outcome = "another story", dbq.AttemptCompleted
 	t.record(q, changed)
 	t.record(q)
-	got, err := admin.New(t.open()).Attempts(t.ctx, id)
-	t.must(err)
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("got  %v\nwant %v", got, want)
-	}
+	got := must(admin.New(t.open()).Attempts(t.ctx, id))
+	t.failIf(fmt.Sprint(got) != fmt.Sprint(want), "got  %v\nwant %v", got, want)
 	if got, err := admin.New(c).Attempts(t.ctx, dbq.NewID()); err != nil || len(got) != 0 {
 		t.Errorf("a task without history has %v, %v", got, err)
 	}
@@ -91,8 +90,7 @@ func keepingAttempts(t *test) {
 }
 
 func keepingTakenOver(t *test) {
-	c := t.open(dbq.WithName("the first"))
-	q := c.Queue("q")
+	c, q := t.openQueue(dbq.WithName("the first"))
 	before := t.now(c)
 	first := t.takeNew(q, dbq.NewTask{MaxAttempts: 2}, short)
 	if first.TakenOver != nil {
@@ -120,9 +118,8 @@ func keepingTakenOver(t *test) {
 		}
 		t.must(admin.New(c).Operate(t.ctx, admin.Revoke, id))
 		attempts, err := admin.New(c).Attempts(t.ctx, id)
-		if err != nil || len(attempts) != 2 || attempts[0].Worker != worker || attempts[1].Worker != worker {
-			t.Errorf("a task of the worker %q was revoked, and the history has %+v (%v)", worker, attempts, err)
-		}
+		t.failIf(err != nil || len(attempts) != 2 || attempts[0].Worker != worker || attempts[1].Worker != worker,
+			"a task of the worker %q was revoked, and the history has %+v (%v)", worker, attempts, err)
 	}
 	_, err := access.ForWorker(c.Queue("q"), strings.Repeat("x", dbq.MaxWorkerID+1)).Checkout(t.ctx, 1, long)
 	t.wantErr("a worker's id that is too long", err, dbq.ErrOption)
@@ -137,9 +134,7 @@ func keepingTakenOver(t *test) {
 func (t *test) tasksToKeepAndClean(q *dbq.Queue) (completed, poison, parked uuid.UUID, living []uuid.UUID) {
 	settle := func(s dbq.Outcome, nt dbq.NewTask) uuid.UUID {
 		task := t.takeNew(q, nt, long)
-		out, err := q.SettleMany(t.ctx, []dbq.Settlement{settlement(task.Lease, s)})
-		t.must(err)
-		t.must(out[0].Err)
+		t.must(q.Settle(t.ctx, task.Lease, s))
 		return task.ID
 	}
 	full := dbq.NewTask{Kind: "kïnd", Payload: []byte("\x00\xffpayload"), Priority: 3, MaxAttempts: 5,
@@ -170,13 +165,11 @@ func keepingClean(t *test) {
 	c := t.open()
 	q, other := c.Queue("q"), c.Queue("other")
 	completed, poison, parked, living := t.tasksToKeepAndClean(q)
-	kept := t.takeNew(other, dbq.NewTask{}, long)
-	t.must(other.Complete(t.ctx, kept.Lease, nil))
+	kept := t.settleNew(other, dbq.NewTask{}, dbq.Completed(nil))
 	t.record(q, dbq.Attempt{Task: completed, Attempt: 1, Fence: 1, Outcome: dbq.AttemptCompleted, Ended: t.now(c)})
 	t.awaitAge(c, kept.ID, keep)
 	clean := func(r dbq.Retention, tasks, attempts int) {
-		done, err := admin.New(c).Clean(t.ctx, q.Name(), r)
-		t.must(err)
+		done := must(admin.New(c).Clean(t.ctx, q.Name(), r))
 		if done != (admin.Cleaned{Tasks: tasks, Attempts: attempts}) {
 			t.Errorf("cleaning %+v did %+v, want %d tasks and %d attempts", r, done, tasks, attempts)
 		}
@@ -203,14 +196,12 @@ func keepingClean(t *test) {
 func keepingLate(t *test) {
 	const keep = 400 * time.Millisecond
 	// so that cleaning passes the ids at once
-	c := t.open(dbq.WithClock(func() time.Time { return time.Now().Add(-time.Hour) }))
-	q := c.Queue("q")
+	c, q := t.openQueue(dbq.WithClock(func() time.Time { return time.Now().Add(-time.Hour) }))
 	early, late := t.takeNew(q, dbq.NewTask{}, long), t.takeNew(q, dbq.NewTask{}, long)
 	t.must(q.Complete(t.ctx, early.Lease, nil))
 	t.awaitAge(c, early.ID, keep)
 	clean := func() int {
-		done, err := admin.New(c).Clean(t.ctx, q.Name(), dbq.Retention{Completed: keep})
-		t.must(err)
+		done := must(admin.New(c).Clean(t.ctx, q.Name(), dbq.Retention{Completed: keep}))
 		return done.Tasks
 	}
 	if n := clean(); n != 1 {
@@ -230,8 +221,7 @@ func keepingLate(t *test) {
 
 func keepingArchive(t *test) {
 	const keep = 20 * time.Millisecond
-	c := t.open()
-	q := c.Queue("q")
+	c, q := t.openQueue()
 	completed, poison, parked, _ := t.tasksToKeepAndClean(q)
 	var want []dbq.Task
 	for _, id := range []uuid.UUID{completed, poison, parked} {
@@ -253,19 +243,13 @@ func keepingArchive(t *test) {
 	if done, err := admin.New(c).Clean(t.ctx, q.Name(), all); err != nil || done.Tasks != 0 {
 		t.Errorf("cleaned %+v, %v once more", done, err)
 	}
-	got, err := admin.New(c).Archived(t.ctx, admin.Filter{Queue: "q"})
-	t.must(err)
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("the archive has %v\nwant %v", got, want)
-	}
+	got := must(admin.New(c).Archived(t.ctx, admin.Filter{Queue: "q"}))
+	t.failIf(fmt.Sprint(got) != fmt.Sprint(want), "the archive has %v\nwant %v", got, want)
 	t.wantAttempts(c, completed, "1 completed")
 	t.wantAttempts(c, poison, "1 poisoned")
 	t.wantAttempts(c, parked, "1 failed")
-	got, err = admin.New(c).Archived(t.ctx, admin.Filter{Queue: "q", States: []dbq.State{dbq.StatePoison}})
-	t.must(err)
-	if len(got) != 1 || got[0].ID != poison {
-		t.Errorf("got %v, want the poison one", got)
-	}
+	got = must(admin.New(c).Archived(t.ctx, admin.Filter{Queue: "q", States: []dbq.State{dbq.StatePoison}}))
+	t.failIf(len(got) != 1 || got[0].ID != poison, "got %v, want the poison one", got)
 	for _, task := range want { // the reference is free again
 		t.wantGone(c, task.ID)
 		t.enqueue(q, dbq.NewTask{Reference: task.Reference})
@@ -274,17 +258,12 @@ func keepingArchive(t *test) {
 
 func keepingManyBatches(t *test) {
 	const n = 1234
-	c := t.open()
-	q := c.Queue("q")
+	c, q := t.openQueue()
 	t.enqueueMany(q, n, nil)
 	for done := 0; done < n; {
 		tasks := t.checkout(q, 500, long)
-		ls := make([]dbq.Lease, len(tasks))
-		for i, task := range tasks {
-			ls[i] = task.Lease
-		}
-		lost, err := completeAll(t.ctx, q, ls)
-		t.must(err)
+		ls := leasesOf(tasks)
+		lost := must(completeAll(t.ctx, q, ls))
 		done += len(ls) - len(lost)
 	}
 	last := t.list(c, admin.Filter{Queue: "q", Limit: n})
@@ -292,9 +271,7 @@ func keepingManyBatches(t *test) {
 	sums := make([]int, 3)
 	t.concurrently(len(sums), func(ctx context.Context, i int) {
 		cleaned, err := admin.New(c).Clean(ctx, q.Name(), dbq.Retention{Completed: time.Millisecond})
-		if err != nil {
-			t.Errorf("cleaning: %v", err)
-		}
+		t.failIf(err != nil, "cleaning: %v", err)
 		sums[i] = cleaned.Tasks
 	})
 	if sum := sums[0] + sums[1] + sums[2]; sum != n {
@@ -304,8 +281,7 @@ func keepingManyBatches(t *test) {
 
 func keepingBesideWorkers(t *test) {
 	const n, workers = 600, 3
-	c := t.open()
-	q := c.Queue("q")
+	c, q := t.openQueue()
 	ids := t.enqueueMany(q, n, nil)
 	stop := make(chan struct{})
 	cleaned := make(chan int, 1)
@@ -330,12 +306,9 @@ func keepingBesideWorkers(t *test) {
 	close(stop)
 	sum := <-cleaned
 	left := len(t.list(c, admin.Filter{Queue: "q", States: []dbq.State{dbq.StateCompleted}, Limit: n}))
-	archived, err := admin.New(c).Archived(t.ctx, admin.Filter{Queue: "q", Limit: n})
-	t.must(err)
-	if sum+left != len(ids) || len(archived) != sum {
-		t.Errorf("of %d tasks %d were cleaned, %d are in the archive and %d are COMPLETED", len(ids), sum, len(archived),
-			left)
-	}
+	archived := must(admin.New(c).Archived(t.ctx, admin.Filter{Queue: "q", Limit: n}))
+	t.failIf(sum+left != len(ids) || len(archived) != sum,
+		"of %d tasks %d were cleaned, %d are in the archive and %d are COMPLETED", len(ids), sum, len(archived), left)
 }
 
 // completeUntilEmpty completes tasks until three checkouts were empty.
@@ -356,4 +329,173 @@ func (t *test) completeUntilEmpty(ctx context.Context, q *dbq.Queue) {
 			}
 		}
 	}
+}
+
+// wantAttempts compares the attempts of a task, each as its number and how it ended.
+func (t *test) wantAttempts(c *dbq.Client, id uuid.UUID, want string) []dbq.Attempt {
+	as := must(admin.New(c).Attempts(t.ctx, id))
+	var got []string
+	for i, a := range as {
+		got = append(got, fmt.Sprintf("%d %s", a.Attempt, a.Outcome))
+		t.failIf(a.Worker != c.Info().ID || a.Queue == "" || a.Taken.IsZero() || a.Ended.Before(a.Taken),
+			"%+v: want its queue, its worker, and when it began and ended", a)
+		if i > 0 && a.Fence <= as[i-1].Fence {
+			t.Errorf("%+v comes after %+v", a, as[i-1])
+		}
+	}
+	t.failIf(strings.Join(got, ", ") != want, "the attempts are %q, want %q", strings.Join(got, ", "), want)
+	return as
+}
+
+// historyOfATask ends the attempts of one task in every way but one, and reads them after each.
+func historyOfATask(t *test) {
+	c, q := t.openQueue()
+	ops := admin.New(c)
+	boom := errors.New("boom")
+	id := t.enqueue(q, dbq.NewTask{MaxAttempts: 5})
+	want := ""
+	then := func(attempt string) {
+		if want != "" && attempt != "" {
+			want += ", "
+		}
+		want += attempt
+		t.wantAttempts(c, id, want)
+	}
+	take := func() dbq.Lease {
+		then("")
+		l := t.take(q, long).Lease
+		then("") // one that has not ended is none
+		return l
+	}
+	before := t.now(c)
+	settle := func(o dbq.Outcome) { t.must(q.Settle(t.ctx, take(), o)) }
+	settle(dbq.RetryIn(0, boom))
+	then("1 failed")
+	if a := t.wantAttempts(c, id, want)[0]; a.Error != "boom" || a.Taken.Before(before) || a.Ended.After(t.now(c)) {
+		t.Errorf("got %+v, want its error, and the database's times", a)
+	}
+	release := func(opts access.SettleOptions) {
+		out := must(q.SettleMany(t.ctx, []dbq.Settlement{access.Settlement(take(), dbq.Released(0), opts)}))
+		t.must(out[0].Err)
+	}
+	release(access.SettleOptions{Cause: boom})
+	then("2 released")
+	if a := t.wantAttempts(c, id, want)[1]; a.Error != "boom" {
+		t.Errorf("got %+v, want why it was released", a)
+	}
+	release(access.SettleOptions{Unrecorded: true})
+	then("")
+	first := t.take(q, short)
+	t.awaitExpiry(c, first.ID)
+	l := t.takeOver(q, id, long).Lease
+	then("2 crashed")
+	t.must(q.Settle(t.ctx, l, dbq.Parked(boom)))
+	then("3 failed")
+	for _, event := range []state.Event{admin.Quarantine, admin.Restore, admin.Reenqueue} {
+		t.must(ops.Operate(t.ctx, event, id, admin.Reason("a law")))
+		then("")
+	}
+	take()
+	t.must(ops.Operate(t.ctx, admin.Revoke, id))
+	then("1 revoked")
+	t.must(ops.Operate(t.ctx, admin.Reenqueue, id))
+	settle(dbq.Poisoned(boom))
+	then("1 poisoned")
+	t.must(ops.Operate(t.ctx, admin.Reenqueue, id))
+	settle(dbq.Completed([]byte("no error")))
+	then("1 completed")
+	t.must(ops.Operate(t.ctx, admin.Purge, id))
+	then("")
+}
+
+// wantEveryAttempt records a failure unless each fence of a task that still exists, but that of an attempt that is
+// running, has its attempt. A revocation takes a fence without one, and so does a checkout that finds the attempts
+// exhausted.
+func (t *test) wantEveryAttempt(c *dbq.Client, task dbq.Task) {
+	as := must(admin.New(c).Attempts(t.ctx, task.ID))
+	next := int64(1)
+	switch chosen := task.Fence > 1e12; { // its producer chose the id, so that its fences begin at the clock
+	case chosen && len(as) == 0 && task.Attempt <= 1:
+		return
+	case chosen && len(as) > 0:
+		next = as[0].Fence
+	}
+	for _, a := range as {
+		if a.Fence > next {
+			break
+		}
+		next = a.Fence + 1
+		exhausted := a.Outcome == dbq.AttemptCrashed && a.Attempt >= task.MaxAttempts
+		if a.Outcome == dbq.AttemptRevoked || a.Outcome == dbq.AttemptCancelled || exhausted {
+			next++
+		}
+	}
+	if task.State == dbq.StateProcessing {
+		next++
+	}
+	t.failIf(next <= task.Fence,
+		"the attempt of task %s under fence %d of %d is not known: %+v", task.ID, next, task.Fence, as)
+}
+
+// keepingArchiveOfID archives three tasks of one id, one after the other, among others.
+func keepingArchiveOfID(t *test) {
+	const keep = 20 * time.Millisecond
+	c := t.open()
+	q, id := c.Queue("q"), dbq.NewID()
+	want := []string{"first", "second", "third"}
+	for _, round := range want {
+		t.enqueue(q, dbq.NewTask{})
+		t.enqueue(q, dbq.NewTask{ID: id})
+		for _, task := range t.checkout(q, 10, long) {
+			t.must(q.Complete(t.ctx, task.Lease, []byte(round)))
+			t.awaitAge(c, task.ID, keep)
+		}
+		done, err := admin.New(c).Clean(t.ctx, q.Name(), dbq.Retention{Completed: keep, Archive: true})
+		t.failIf(err != nil || done.Tasks != 2, "%s: cleaned %+v, %v, want 2 tasks", round, done, err)
+	}
+	archived := must(admin.New(c).Archived(t.ctx, admin.Filter{Queue: "q"}))
+	var got []string
+	for _, task := range archived {
+		if task.ID == id {
+			got = append(got, string(task.Result))
+		}
+	}
+	t.failIf(len(archived) != 6 || !slices.Equal(got, want),
+		"the archive has %d tasks, and %q of the id; want 6 and %q", len(archived), got, want)
+	for size := 1; size < len(archived); size++ {
+		var paged []dbq.Task
+		for f := (admin.Filter{Queue: "q", Limit: size}); ; {
+			page := must(admin.New(c).ArchivedPage(t.ctx, f))
+			if paged = append(paged, page.Tasks...); !page.More {
+				break
+			}
+			f.After = page.Next
+		}
+		if !slices.EqualFunc(paged, archived, func(a, b dbq.Task) bool { return a.ID == b.ID && a.Fence == b.Fence }) {
+			t.Errorf("pages of %d have %d tasks, want the same as the list: %d", size, len(paged), len(archived))
+		}
+	}
+	t.wantAttempts(c, id, "1 completed, 1 completed, 1 completed")
+}
+
+func keepingCounted(t *test) {
+	c, q := t.openQueue()
+	ops := admin.New(c)
+	const keep, n = time.Millisecond, 3
+	for range n {
+		t.must(q.Complete(t.ctx, t.takeNew(q, dbq.NewTask{}, long).Lease, nil))
+	}
+	t.eventually("the tasks are archived", func() bool {
+		must(ops.Clean(t.ctx, q.Name(), dbq.Retention{Completed: keep, Archive: true}))
+		kept := must(ops.CountKept(t.ctx))
+		return kept.Archived == n
+	})
+	entries := must(ops.Audit(t.ctx, admin.AuditFilter{}))
+	t.must(ops.PauseQueue(t.ctx, "q"))
+	t.must(ops.ResumeQueue(t.ctx, "q"))
+	kept := must(ops.CountKept(t.ctx, admin.CountAll()))
+	t.failIf(kept.Archived != n || kept.Audit != int64(len(entries))+2,
+		"got %+v, want %d tasks and %d entries", kept, n, len(entries)+2)
+	kept = must(ops.CountKept(t.ctx, admin.CountUpTo(1)))
+	t.failIf(kept.Archived != 1 || kept.Audit != 1, "got %+v, want 1 of each", kept)
 }

@@ -2,14 +2,19 @@ package cases
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/conformance/internal/proxy"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/google/uuid"
 )
 
@@ -26,31 +31,89 @@ func limitCases() []Case {
 		Case{Name: "EditedWhileTasksRun", SharedTables: true, run: limitEdited,
 			Law: "A limit can be raised, lowered and removed while tasks run: a lower one stops none, and nothing starts " +
 				"until enough have ended."},
-		Case{Name: "RolledBackSettlementKeepsTheSlot", SharedTables: true, run: limitRolledBack,
-			Law: "A settlement in a transaction frees the slot when the transaction commits, and not if it is rolled back."},
 		Case{Name: "OtherQueuesAreFree", SharedTables: true, run: limitOther,
 			Law: "The limits of a queue do not apply to other queues."},
 		Case{Name: "PausedQueueHandsOutNothing", SharedTables: true, run: limitPaused,
 			Law: "A paused queue with limits hands out nothing, and goes on within its limits when it is resumed."},
 		Case{Name: "BytesOfACheckout", SharedTables: true, run: limitBytes,
 			Law: "A checkout within limits keeps the limit of bytes, and the tasks that it leaves are handed out later."},
-		Case{Name: "LockedRowsAreSkipped", SharedTables: true, run: limitLocked,
-			Law: "A task whose row is locked by another transaction does not keep the other tasks of a queue with limits " +
-				"waiting."},
 		Case{Name: "Rate", SharedTables: true, run: limitRate,
 			Law: "In any time, no more tasks start than the burst and the rate allow, by the database's clock."},
 		Case{Name: "RetriesAndTakeoversAreStarts", SharedTables: true, run: limitRateCounts,
 			Law: "A retry and a takeover count as starts for the rate of a queue."},
-		Case{Name: "RateGoesOn", SharedTables: true, run: limitRateGoesOn,
-			Law: "A waiting consumer gets the tasks of a queue with a rate as fast as the rate allows."},
-		Case{Name: "FreedSlotWakesAWorker", SharedTables: true, run: limitWakes,
-			Law: "A settlement and an operator's cancellation of a leased task free a slot, and wake a worker for it, which " +
-				"does not wait for its next poll."},
-		Case{Name: "KilledProcesses", Once: true, run: limitKilled,
-			Law: "Processes that are killed while they hold tasks never cause more leased tasks than the limits allow, and " +
+		Case{Name: "LockedTaskDelaysNoOther", run: limitLockedDelays,
+			Law: "A due task whose row is locked by another transaction delays no task of another key and none without a key, " +
+				"whatever limits the queue has, nor tasks of its own key, unless they have an order; it is handed out when its " +
+				"row is free."},
+		Case{Name: "ManyLockedTasks", run: limitLockedMany,
+			Law: "More locked tasks than a checkout reads delay no others, whether they are of one key, of many, or of none."},
+		Case{Name: "StoppedCheckoutDelaysNoOther", Once: true, run: limitStalled,
+			Law: "A client that stops at any point of a checkout within limits, with its connection open, delays the other " +
+				"checkouts of the queue by seconds at most."},
+		Case{Name: "LockedLimitsLeaveConnections", Once: true, run: limitLockedConnections,
+			Law: "However many checkouts wait for the limits of a queue, the client has connections left for other queues."},
+		Case{Name: "SilentServerEndsCheckouts", Once: true, Slow: true, run: limitSilent,
+			Law: "When the server falls silent, checkouts of a queue with limits return together, although they take turns."},
+		Case{Name: "KeyRoundTrip", Once: true, SharedTables: true, run: keyRoundTrip,
+			Law: "A task keeps its key through its states, lists find it by its key, and a key that is too long or has " +
+				"control characters is refused."},
+		Case{Name: "NeverOverTheLimitOfAKey", run: limitKey,
+			Law: "No key ever has more leased tasks than the limit per key, though many clients check out at once and tasks " +
+				"fail, are released and are abandoned; and each task is done in the end."},
+		Case{Name: "ReplacedTaskIsOfItsNewKey", SharedTables: true, run: limitReplaced,
+			Law: "No key has more leased tasks than the limit per key, though waiting tasks are replaced and get other keys " +
+				"while they are checked out."},
+		Case{Name: "WholeTasks", SharedTables: true, run: limitWhole,
+			Law: "A checkout within limits per key returns each task as the table has it, with a payload of any size, from a " +
+				"short and a long backlog, and again after a failure."},
+		Case{Name: "KeysInTurn", SharedTables: true, run: limitTurns,
+			Law: "Keys are served in turn: the few tasks of a key do not wait for the many of another that came before."},
+		Case{Name: "OneTurnOfAllClients", SharedTables: true, run: limitOneTurn,
+			Law: "The checkouts of several clients serve the keys in one turn, one after the other and at the same time: each " +
+				"goes on where the one before has ended, whichever client it was."},
+		Case{Name: "HotKeyDelaysNoOtherKey", SharedTables: true, run: limitHot,
+			Law: "A key that has reached its limit does not delay the tasks of other keys, however many of its own wait."},
+		Case{Name: "TasksWithoutKey", SharedTables: true, run: limitNoKey,
+			Law: "In a queue with limits per key, tasks without a key are handed out, too, and have no limit per key."},
+		Case{Name: "KeyRateIsKept", run: keyRateKept,
+			Law: "In any time, no more tasks of a key start than the burst and the rate per key allow, by the database's " +
+				"clock, though many clients check out at once and tasks fail, are released and are abandoned; and each task is " +
+				"done in the end."},
+		Case{Name: "KeyRateDelaysNoOtherKey", SharedTables: true, run: keyRateOthers,
+			Law: "A key without a start left delays no task of another key, nor one without a key, however many of its own " +
+				"wait, and however many such keys there are."},
+		Case{Name: "KeyRateOfTakeovers", SharedTables: true, run: keyRateTakeovers,
+			Law: "A takeover is a start of its key: if the key has none left, the task waits for its next one, and delays no " +
+				"takeover of another key."},
+		Case{Name: "KeyRateGoesOn", SharedTables: true, run: keyRateGoesOn,
+			Law: "An idle worker starts the next task when the rate, or the rate per key, allows it, and does not wait for " +
+				"its next poll."},
+		Case{Name: "ChangedRateAppliesAtOnce", SharedTables: true, run: keyRateChanged,
+			Law: "After a change of a rate, no task waits longer than the new rate requires; and what a key has started is " +
+				"forgotten when its rate is removed."},
+		Case{Name: "CleanRemovesFullKeys", Once: true, run: keyRateClean,
+			Law: "Cleaning removes what is known of keys that have all of their starts again, and of no others."},
+		Case{Name: "KeyRateSurvivesCrash", Once: true, run: keyRateKilled,
+			Law: "Processes that are killed while they hold tasks never cause more starts than the rate per key allows, and " +
 				"all of their tasks are done in the end."},
-		Case{Name: "BadLimits", Once: true, SharedTables: true, run: limitBad,
-			Law: "A limit that is out of range is refused with ErrOption, and changes nothing."},
+		Case{Name: "OrderOfAKey", run: limitOrder,
+			Law: "In a queue with an order, a task starts only when all earlier tasks of its key have ended, though many " +
+				"clients check out at once and tasks fail, are released, cancelled and abandoned."},
+		Case{Name: "WaitingTaskKeepsItsPlace", SharedTables: true, run: limitOrderWaits,
+			Law: "A task that is delayed, is released for later or waits for a retry keeps later tasks of its key waiting, " +
+				"and those of no other key."},
+		Case{Name: "OrderAtPoison", SharedTables: true, run: limitOrderPoison,
+			Law: "A task in POISON or parked keeps the later tasks of its key waiting, or is skipped, as the queue is set; " +
+				"one that was cancelled or removed does neither."},
+		Case{Name: "FreedPlaceWakesAWorker", Once: true, run: limitOrderWakes,
+			Law: "A settlement, or an operator's event by any client or in a transaction, that may let another task of a " +
+				"queue with limits start wakes an idle worker."},
+		Case{Name: "OrderBehindManyTasks", SharedTables: true, run: limitOrderMany,
+			Law: "The order of each key is kept behind more due tasks than a checkout reads, and the keys are served in turn."},
+		Case{Name: "KilledProcesses", run: limitKilled,
+			Law: "Though processes are killed while they hold tasks, never more tasks are leased than the limit allows, no " +
+				"two of a key are ever held at once in a queue with an order, each starts after those before it have ended, and " +
+				"all are done in the end."},
 	)
 }
 
@@ -154,9 +217,7 @@ func (t *test) workLimited(l admin.QueueLimits, key func(i int) string, most fun
 				got, err := q.Checkout(ctx, 1+int(n>>50%5), 400*time.Millisecond)
 				cancel()
 				if err != nil {
-					if ctx.Err() == nil {
-						t.Errorf("client %d: %v", k, err)
-					}
+					t.failIf(ctx.Err() == nil, "client %d: %v", k, err)
 					continue
 				}
 				if err := w.taken(got); err != nil {
@@ -233,9 +294,7 @@ func limitTakeover(t *test) {
 		t.awaitExpiry(q.Client(), task.ID)
 	}
 	for _, task := range t.takeEventually(other, 2, long) {
-		if !abandoned[task.ID] {
-			t.Errorf("task %s started in a slot of a task that is to be taken over", task.ID)
-		}
+		t.failIf(!abandoned[task.ID], "task %s started in a slot of a task that is to be taken over", task.ID)
 		t.must(other.Complete(t.ctx, task.Lease, nil))
 	}
 	if got := t.checkout(q, 10, long); len(got) != 2 {
@@ -291,20 +350,6 @@ func limitEdited(t *test) {
 	}
 }
 
-func limitRolledBack(t *test) {
-	c, q := t.limited(admin.QueueLimits{Leased: 1})
-	t.enqueueMany(q, 2, nil)
-	task := t.takeEventually(q, 1, long)[0]
-	tx := t.beginTx(c)
-	t.must(q.CompleteTx(t.ctx, tx, task.Lease, nil))
-	t.must(tx.Rollback())
-	t.wantNone("after a settlement that was rolled back", q)
-	tx = t.beginTx(c)
-	t.must(q.CompleteTx(t.ctx, tx, task.Lease, nil))
-	t.must(tx.Commit())
-	t.takeEventually(q, 1, long)
-}
-
 func limitOther(t *test) {
 	c, q := t.limited(admin.QueueLimits{Leased: 1})
 	other := c.Queue(q.Name() + " other")
@@ -349,43 +394,268 @@ func limitBytes(t *test) {
 	}
 }
 
-func limitLocked(t *test) {
-	c, q := t.limited(admin.QueueLimits{Leased: 3, PerKey: true})
+func limitRate(t *test) {
+	const burst, per = 5, 40 * time.Millisecond
+	c, q := t.limited(admin.QueueLimits{Rate: admin.Rate{Starts: 1, Per: per, Burst: burst}})
+	t.enqueueMany(q, 40, func(_ int, nt *dbq.NewTask) { nt.MaxAttempts = 1000 })
+	clients := []*dbq.Queue{q, t.open().Queue(q.Name())}
+	var starts []time.Time
+	begin := t.now(c)
+	for i := 0; t.now(c).Sub(begin) < 25*per; i++ {
+		tasks := t.checkout(clients[i%2], 3, []time.Duration{long, 10 * time.Millisecond}[i%2])
+		for k, task := range tasks {
+			starts = append(starts, t.get(c, task.ID).Updated)
+			if k == 0 && i%3 == 0 {
+				err := clients[i%2].Settle(t.ctx, task.Lease, dbq.RetryIn(0, errBoom))
+				if i%2 == 0 { // the lease of the other may have expired
+					t.must(err)
+				}
+			}
+		}
+	}
+	slices.SortFunc(starts, time.Time.Compare)
+	for i := range starts {
+		for k := i; k < len(starts); k++ {
+			if most := burst + int((starts[k].Sub(starts[i])+c.Info().Server.Precision)/per) + 1; k-i+1 > most {
+				t.Fatalf("%d tasks started in %v; the rate is one in %v, with a burst of %d", k-i+1,
+					starts[k].Sub(starts[i]), per, burst)
+			}
+		}
+	}
+	if len(starts) < burst {
+		t.Errorf("%d tasks started in %v, want the burst of %d at least", len(starts), 25*per, burst)
+	}
+}
+
+func limitRateCounts(t *test) {
+	rate := admin.Rate{Starts: 1, Per: long, Burst: 4}
+	_, q := t.limited(admin.QueueLimits{Rate: rate})
+	t.enqueueMany(q, 9, nil)
+	for _, task := range t.checkout(q, 2, short) {
+		t.awaitExpiry(q.Client(), task.ID)
+	}
+	other := t.open().Queue(q.Name())
+	takenOver := 0
+	t.eventually("the tasks are taken over", func() bool {
+		for _, task := range t.checkout(other, 2, long) {
+			if task.TakenOver != nil {
+				takenOver++
+			}
+		}
+		return takenOver == 2
+	})
+	t.wantNone("after two starts and two takeovers", q)
+
+	_, q = t.limited(admin.QueueLimits{Rate: rate})
+	t.enqueueMany(q, 1, nil)
+	for range rate.Burst {
+		t.must(q.Settle(t.ctx, t.takeEventually(q, 1, long)[0].Lease, dbq.RetryIn(0, errBoom)))
+	}
+	t.wantNone("after a start and three retries", q)
+}
+
+// lockTasks locks the tasks whose reference begins with "locked" in another transaction, as an operator's forgotten
+// session does.
+func (t *test) lockTasks(c *dbq.Client) *sql.Tx {
+	tx := must(c.DB().BeginTx(t.ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})) // locks no gaps
+	t.Cleanup(func() { _ = tx.Rollback() })
+	must(tx.ExecContext(t.ctx, fmt.Sprintf("UPDATE %stask SET kind = kind WHERE reference LIKE 'locked%%'", t.Prefix)))
+	return tx
+}
+
+// rowLocks skips a case where a transaction that writes blocks all other writers.
+func (t *test) rowLocks(c *dbq.Client) {
 	if c.Info().Server.OneWriter {
 		t.Skipf("%s locks no single rows", c.Info().Server.Product)
 	}
-	t.enqueueMany(q, 1, func(_ int, nt *dbq.NewTask) { nt.Key = "a" })
-	first := t.takeEventually(q, 1, long)[0]
-	t.enqueueMany(q, 3, func(i int, nt *dbq.NewTask) { nt.Key = fmt.Sprint("b", i) })
-	tx := t.beginTx(c)
-	defer tx.Rollback()
-	t.must(q.CompleteTx(t.ctx, tx, first.Lease, nil)) // holds the row's lock
-	t.takeEventually(q, 2, long)
-	t.wantNone("at the limit", q)
 }
 
-func limitBad(t *test) {
-	c, q := t.limited(admin.QueueLimits{Leased: 3})
-	for name, l := range map[string]admin.QueueLimits{
-		"a negative limit":         {Leased: -1},
-		"a negative limit per key": {KeyLeased: -1},
-		"a large limit":            {Leased: 1 << 40},
-		"no starts":                {Rate: admin.Rate{Per: time.Second, Burst: 1}},
-		"negative starts":          {Rate: admin.Rate{Starts: -1, Per: time.Second, Burst: 1}},
-		"no time":                  {Rate: admin.Rate{Starts: 1, Burst: 1}},
-		"a negative time":          {Rate: admin.Rate{Starts: 1, Per: -time.Second, Burst: 1}},
-		"no burst":                 {Rate: admin.Rate{Starts: 1, Per: time.Second}},
-		"a negative burst":         {Rate: admin.Rate{Starts: 1, Per: time.Second, Burst: -1}},
-		"no starts of a key":       {KeyRate: admin.Rate{Per: time.Second, Burst: 1}},
-		"no burst of a key":        {KeyRate: admin.Rate{Starts: 1, Per: time.Second}},
-		"a burst of centuries":     {Rate: admin.Rate{Starts: 1, Per: 1000 * time.Hour, Burst: 1_000_000}},
+func limitLockedDelays(t *test) {
+	c := t.open()
+	t.rowLocks(c)
+	type queue struct {
+		*dbq.Queue
+		limits admin.QueueLimits
+		ids    []uuid.UUID
+	}
+	var queues []queue
+	for i, l := range []admin.QueueLimits{
+		{Leased: 9}, {Rate: admin.Rate{Starts: 1, Per: long, Burst: 9}}, {PerKey: true}, {KeyLeased: 1},
+		{KeyLeased: 2, Leased: 9}, {Order: admin.OrderBlock}, {Order: admin.OrderSkip},
 	} {
-		err := admin.New(c).ConfigureLimits(t.ctx, q.Name(), func(now *admin.QueueLimits) { *now = l })
-		t.wantErr(name, err, dbq.ErrOption)
-		t.wantErr(name, err, dbq.ErrInvalid)
+		q := c.Queue(fmt.Sprint("q", i))
+		t.limit(c, q.Name(), l)
+		queues = append(queues, queue{q, l, t.enqueueMany(q, 5, func(i int, nt *dbq.NewTask) {
+			nt.Key = []string{"a", "a", "b", "b", ""}[i]
+			if i == 0 || i == 2 {
+				nt.Reference = fmt.Sprint("locked ", i)
+			}
+		})})
 	}
-	t.wantErr("no queue", admin.New(c).ConfigureLimits(t.ctx, "", func(*admin.QueueLimits) {}), dbq.ErrQueueName)
-	if l, err := admin.New(t.open()).QueueLimits(t.ctx, q.Name()); err != nil || l != (admin.QueueLimits{Leased: 3}) {
-		t.Errorf("the limits are %+v and error %v, want those from before", l, err)
+	tx := t.lockTasks(t.open())
+	started := make([]map[uuid.UUID]dbq.Task, len(queues))
+	for i, q := range queues {
+		started[i] = map[uuid.UUID]dbq.Task{}
+		want := []uuid.UUID{q.ids[1], q.ids[3], q.ids[4]}
+		if q.limits.Order != admin.OrderNone {
+			want = want[2:]
+		}
+		for range want { // not even one checkout finds nothing
+			for _, task := range t.checkout(q.Queue, 1, long) {
+				started[i][task.ID] = task
+			}
+		}
+		for _, id := range want {
+			if _, ok := started[i][id]; !ok {
+				t.Errorf("%+v: task %s was not handed out, one of %d that are free", q.limits, id, len(want))
+			}
+		}
+		t.wantNone(fmt.Sprintf("%+v: the others are locked", q.limits), q.Queue)
 	}
+	t.must(tx.Rollback())
+	for i, q := range queues {
+		t.eventually(fmt.Sprintf("%+v: all are handed out", q.limits), func() bool {
+			for id, task := range started[i] {
+				if task.State == dbq.StateProcessing {
+					t.must(q.Complete(t.ctx, task.Lease, nil))
+					started[i][id] = dbq.Task{}
+				}
+			}
+			for _, task := range t.checkout(q.Queue, 9, long) {
+				started[i][task.ID] = task
+			}
+			return len(started[i]) == len(q.ids)
+		})
+	}
+}
+
+func limitLockedMany(t *test) {
+	const free = 3
+	c := t.open()
+	t.rowLocks(c)
+	q := map[string]*dbq.Queue{}
+	for name, key := range map[string]func(i int) string{
+		"one key":   func(int) string { return "a" },
+		"many keys": func(i int) string { return fmt.Sprint("b", i) },
+		"no key":    func(int) string { return "" },
+	} {
+		locked := 600
+		if name == "many keys" {
+			locked = 1100
+		}
+		q[name] = c.Queue(name)
+		t.limit(c, name, admin.QueueLimits{KeyLeased: 2})
+		t.enqueueMany(q[name], locked+free, func(i int, nt *dbq.NewTask) {
+			if nt.Key = key(min(i, locked)); i < locked {
+				nt.Reference = fmt.Sprint("locked ", i)
+			} else if i > locked {
+				nt.Key = fmt.Sprint("c", i)
+			}
+		})
+	}
+	tx := t.lockTasks(t.open())
+	for name, q := range q {
+		started := 0
+		for range 2 * free {
+			started += len(t.checkout(q, 1, long))
+		}
+		if started != free {
+			t.Errorf("%s: %d checkouts behind locked tasks brought %d, want the %d others", name, 2*free, started, free)
+		}
+	}
+	t.must(tx.Rollback())
+	t.eventually("the locked tasks are handed out, too", func() bool {
+		return len(t.checkout(q["no key"], 100, long)) > 0 && len(t.checkout(q["many keys"], 100, long)) > 0
+	})
+}
+
+func limitLockedConnections(t *test) {
+	const conns, waiting, most = 4, 32, 3 * time.Second
+	c := t.openCallersPool(conns)
+	q, other := c.Queue("q"), c.Queue("other")
+	t.limit(c, q.Name(), admin.QueueLimits{Leased: waiting})
+	t.enqueueMany(q, waiting, nil)
+	lease := t.takeNew(other, dbq.NewTask{}, long).Lease
+	tx := t.beginTx(t.open())
+	must(tx.ExecContext(t.ctx, fmt.Sprintf("UPDATE %skv SET version = version + 1 WHERE name = 'q'", t.Prefix)))
+	t.concurrently(waiting+1, func(ctx context.Context, i int) {
+		if i < waiting {
+			if tasks, err := q.Checkout(ctx, 1, long); ctx.Err() == nil && (err != nil || len(tasks) != 1) {
+				t.Errorf("when the limits were free again, a checkout returned %d tasks and %v", len(tasks), err)
+			}
+			return
+		}
+		defer func() { _ = tx.Rollback() }()
+		for range 20 {
+			time.Sleep(50 * time.Millisecond) // more checkouts wait
+			once, cancel := context.WithTimeout(ctx, most)
+			_, err := other.Extend(once, lease, long)
+			cancel()
+			t.must(err)
+		}
+	})
+}
+
+func limitSilent(t *test) {
+	const checkouts, patience = 16, 2 * time.Second
+	p, dsn := t.throughProxy()
+	c := t.openDSN(dsn)
+	q := c.Queue("q")
+	t.limit(c, q.Name(), admin.QueueLimits{Leased: checkouts})
+	p.Stall()
+	ctx := sqlrun.WithPatience(t.ctx, func() time.Duration { return patience })
+	began := time.Now()
+	t.concurrently(checkouts, func(context.Context, int) {
+		if tasks, err := q.Checkout(ctx, 1, long); err == nil {
+			t.Errorf("a silent server handed out %d tasks", len(tasks))
+		}
+	})
+	if took := time.Since(began); took > checkouts*patience { // with two tries each, two of them at once
+		t.Errorf("%d checkouts took %v", checkouts, took)
+	}
+	p.Heal()
+}
+
+// limitStalled lets a client stop before each request of a checkout within limits, with the connection open, as a
+// process does that is stopped, whose machine sleeps or loses its power, or that the network no longer reaches.
+func limitStalled(t *test) {
+	direct := t.open()
+	t.rowLocks(direct)
+	const most = 24 // requests of such a checkout, and more
+	var stopped atomic.Int64
+	t.concurrently(most, func(_ context.Context, i int) {
+		if t.stalledBefore(i+1, direct) {
+			stopped.Add(1)
+		}
+	})
+	if n := stopped.Load(); n < 3 || n == most {
+		t.Errorf("%d clients stopped, want at least 3, and less than %d", n, most)
+	}
+}
+
+// stalledBefore lets a client stop before request k of a checkout, and reports whether there was one.
+func (t *test) stalledBefore(k int, direct *dbq.Client) bool {
+	const stoppedFor = 20 * time.Second
+	p, dsn := t.throughProxy()
+	q := direct.Queue(fmt.Sprintf("fault %d", subjects.Add(1)))
+	t.limit(direct, q.Name(), admin.QueueLimits{Leased: 100})
+	t.enqueueMany(q, 10, nil)
+	c := t.oneConnection(dsn)
+	rule := proxy.Rule{AtRequest: k, Stall: true}
+	return t.callUnder(p, rule, c, func(ctx context.Context) {
+		_, _ = c.Queue(q.Name()).Checkout(ctx, 1, long)
+	}, func(returned <-chan struct{}) {
+		if t.awaitFault(p, rule, returned) {
+			return
+		}
+		ctx, cancel := context.WithTimeout(t.ctx, stoppedFor)
+		defer cancel()
+		start := time.Now()
+		tasks, err := q.Checkout(ctx, 1, long)
+		t.Logf("request %d: %v", k, time.Since(start))
+		if err != nil || len(tasks) != 1 {
+			t.Errorf("beside a checkout that stopped before its request %d, a checkout of the queue returned %d tasks and %v "+
+				"after %v", k, len(tasks), err, time.Since(start))
+		}
+	})
 }

@@ -15,35 +15,9 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/worker"
 	"github.com/google/uuid"
 )
-
-// limitKeyCases are the limits per key, and the turns of keys.
-func limitKeyCases() []Case {
-	return inGroup("Limits",
-		Case{Name: "KeyRoundTrip", Once: true, SharedTables: true, run: keyRoundTrip,
-			Law: "A task keeps its key through its states, lists find it by its key, and a key that is too long or has " +
-				"control characters is refused."},
-		Case{Name: "NeverOverTheLimitOfAKey", run: limitKey,
-			Law: "No key ever has more leased tasks than the limit per key, though many clients check out at once and tasks " +
-				"fail, are released and are abandoned; and each task is done in the end."},
-		Case{Name: "ReplacedTaskIsOfItsNewKey", SharedTables: true, run: limitReplaced,
-			Law: "No key has more leased tasks than the limit per key, though waiting tasks are replaced and get other keys " +
-				"while they are checked out."},
-		Case{Name: "WholeTasks", SharedTables: true, run: limitWhole,
-			Law: "A checkout within limits per key returns each task as the table has it, with a payload of any size, from a " +
-				"short and a long backlog, and again after a failure."},
-		Case{Name: "KeysInTurn", SharedTables: true, run: limitTurns,
-			Law: "Keys are served in turn: the few tasks of a key do not wait for the many of another that came before."},
-		Case{Name: "OneTurnOfAllClients", SharedTables: true, run: limitOneTurn,
-			Law: "The checkouts of several clients serve the keys in one turn, one after the other and at the same time: each " +
-				"goes on where the one before has ended, whichever client it was."},
-		Case{Name: "HotKeyDelaysNoOtherKey", SharedTables: true, run: limitHot,
-			Law: "A key that has reached its limit does not delay the tasks of other keys, however many of its own wait."},
-		Case{Name: "TasksWithoutKey", SharedTables: true, run: limitNoKey,
-			Law: "In a queue with limits per key, tasks without a key are handed out, too, and have no limit per key."},
-	)
-}
 
 func keyRoundTrip(t *test) {
 	c := t.open()
@@ -53,9 +27,7 @@ func keyRoundTrip(t *test) {
 	t.enqueueMany(q, 3, func(i int, nt *dbq.NewTask) { nt.Key = fmt.Sprint("k", i) })
 	for range 2 {
 		for _, task := range t.takeEventually(q, 4, long) {
-			if task.ID == id && task.Key != key {
-				t.Errorf("the key of the task leased is %q, want %q", task.Key, key)
-			}
+			t.failIf(task.ID == id && task.Key != key, "the key of the task leased is %q, want %q", task.Key, key)
 			t.must(q.Settle(t.ctx, task.Lease, dbq.RetryIn(0, errBoom)))
 		}
 		if got := t.get(c, id); got.Key != key {
@@ -63,9 +35,7 @@ func keyRoundTrip(t *test) {
 		}
 	}
 	found := t.list(c, admin.Filter{Queue: "keys", Key: "k1"})
-	if len(found) != 1 || found[0].Key != "k1" {
-		t.Errorf("tasks by key: %d, want 1", len(found))
-	}
+	t.failIf(len(found) != 1 || found[0].Key != "k1", "tasks by key: %d, want 1", len(found))
 	for name, key := range map[string]string{
 		"too long": strings.Repeat("x", dbq.MaxKey+1), "control": "a\nb", "not UTF-8": "\xff"} {
 		_, err := q.Enqueue(t.ctx, dbq.NewTask{Key: key})
@@ -90,8 +60,7 @@ func limitWhole(t *test) {
 			}
 			ts, payloads[nt.ID] = append(ts, nt), nt.Payload
 		}
-		_, err := q.EnqueueMany(t.ctx, ts)
-		t.must(err)
+		must(q.EnqueueMany(t.ctx, ts))
 		seen := map[int]int{} // tasks by attempts
 		for range 2 * many / batch {
 			got := t.checkout(q, batch, long)
@@ -114,9 +83,7 @@ func limitWhole(t *test) {
 			}
 			t.settleAll(q, ss)
 		}
-		if seen[1] == 0 || seen[2] == 0 {
-			t.Errorf("of %d tasks, these were checked out, by attempt: %v", many, seen)
-		}
+		t.failIf(seen[1] == 0 || seen[2] == 0, "of %d tasks, these were checked out, by attempt: %v", many, seen)
 	}
 }
 
@@ -136,9 +103,8 @@ func limitTurns(t *test) {
 				n++
 			}
 		}
-		if n != len(few) {
-			t.Errorf("%d of the %d tasks of small keys are among the first 20, behind %d others", n, len(few), many)
-		}
+		t.failIf(n != len(few),
+			"%d of the %d tasks of small keys are among the first 20, behind %d others", n, len(few), many)
 	}
 	for _, many := range []int{50, 600} {
 		_, q := t.limited(admin.QueueLimits{PerKey: true})
@@ -157,9 +123,7 @@ func limitTurns(t *test) {
 		for range 6 { // each goes on where the one before has ended
 			keys += next(1)
 		}
-		if keys != "abzabz" {
-			t.Errorf("checkouts of one task each have served the keys %q, want %q", keys, "abzabz")
-		}
+		t.failIf(keys != "abzabz", "checkouts of one task each have served the keys %q, want %q", keys, "abzabz")
 		if keys = next(8); strings.Count(keys, "a") != 4 || strings.Count(keys, "b") != 4 {
 			t.Errorf("a checkout of 8 tasks of two keys has served %q, want 4 of each", keys)
 		}
@@ -248,9 +212,7 @@ func limitReplaced(t *test) {
 				continue
 			}
 			got, err := q.Checkout(ctx, 20, long)
-			if err != nil {
-				t.Errorf("checkout: %v", err)
-			}
+			t.failIf(err != nil, "checkout: %v", err)
 			mu.Lock()
 			for _, task := range got {
 				if other, ok := held[task.Key]; ok {
@@ -281,9 +243,7 @@ func limitHot(t *test) {
 		t.enqueueMany(q, 20, func(i int, nt *dbq.NewTask) { nt.Key = fmt.Sprint("k", i) })
 		keys := map[string]bool{}
 		for _, task := range t.takeEventually(q, 21, long) {
-			if keys[task.Key] {
-				t.Errorf("two tasks of %q are leased", task.Key)
-			}
+			t.failIf(keys[task.Key], "two tasks of %q are leased", task.Key)
 			keys[task.Key] = true
 		}
 		t.wantNone("at the limits of all keys", q)
@@ -301,8 +261,476 @@ func limitNoKey(t *test) {
 				n++
 			}
 		}
-		if n != 5 {
-			t.Errorf("%d of 5 tasks without a key are leased", n)
+		t.failIf(n != 5, "%d of 5 tasks without a key are leased", n)
+	}
+}
+
+// keepsKeyRate checks by the history of tasks that have ended that no key has exceeded its rate: in any time d, at most
+// Burst + d * Starts / Per of its tasks have started. It returns how many starts it has seen.
+func (t *test) keepsKeyRate(c *dbq.Client, ids []uuid.UUID, keyOf func(i int) string, rate admin.Rate) (seen int) {
+	starts := map[string][]time.Time{}
+	for i, id := range ids {
+		attempts := must(admin.New(c).Attempts(t.ctx, id))
+		seen += len(attempts)
+		for _, a := range attempts {
+			starts[keyOf(i)] = append(starts[keyOf(i)], a.Taken)
+		}
+	}
+	delete(starts, "")
+	for key, at := range starts {
+		slices.SortFunc(at, time.Time.Compare)
+		for i := range at {
+			for k := i; k < len(at); k++ {
+				d := at[k].Sub(at[i]) + c.Info().Server.Precision
+				if n, most := k-i+1, rate.Burst+int(d*time.Duration(rate.Starts)/rate.Per); n > most {
+					t.Fatalf("%d tasks of key %q started in %v, want at most %d: the rate is %+v", n, key, d, most, rate)
+				}
+			}
+		}
+	}
+	return seen
+}
+
+func keyRateKept(t *test) {
+	rate := admin.Rate{Starts: 2, Per: 200 * time.Millisecond, Burst: 3}
+	key := func(i int) string { return []string{"a", "b", "c", "d", ""}[i%5] }
+	w := t.workLimited(admin.QueueLimits{KeyRate: rate}, key, func(*working) error { return nil })
+	if n := t.keepsKeyRate(t.open(), w.ids, key, rate); n < len(w.ids) {
+		t.Errorf("the history of %d tasks has %d attempts", len(w.ids), n)
+	}
+}
+
+func keyRateOthers(t *test) {
+	const burst, others, each = 2, 20, 3
+	rate := admin.Rate{Starts: 1, Per: long, Burst: burst}
+	for _, many := range []int{50, 1200} { // which a checkout reads at once, or not
+		_, q := t.limited(admin.QueueLimits{KeyRate: rate})
+		t.enqueueMany(q, 4, nil) // without a key
+		t.enqueueMany(q, many, func(_ int, nt *dbq.NewTask) { nt.Key = "hot" })
+		t.enqueueMany(q, others*each, func(i int, nt *dbq.NewTask) { nt.Key = fmt.Sprint("k", i%others) })
+		started := map[string]int{}
+		for _, task := range t.takeWithin(20, q, 4+burst*(1+others)) {
+			if started[task.Key]++; task.Key != "" && started[task.Key] > burst {
+				t.Errorf("%d tasks of %q have started, want the burst of %d", started[task.Key], task.Key, burst)
+			}
+			t.must(q.Complete(t.ctx, task.Lease, nil))
+		}
+		t.wantNone("no key has a start left", q)
+	}
+	const keys = 1100 // more than a checkout passes over
+	_, q := t.limited(admin.QueueLimits{KeyRate: admin.Rate{Starts: 1, Per: long, Burst: 1}})
+	t.enqueueMany(q, 2*keys, func(i int, nt *dbq.NewTask) { nt.Key = fmt.Sprint("k", i/2) })
+	t.takeWithin(100, q, keys)
+	for _, key := range []string{"a", "k500", "z"} {
+		id := t.enqueue(q, dbq.NewTask{Key: key + " free"})
+		var got []dbq.Task
+		for range 3 { // each goes on where the one before has stopped
+			got = append(got, t.checkout(q, 1, long)...)
+		}
+		t.failIf(len(got) != 1 || got[0].ID != id,
+			"behind %d keys without a start left, %d tasks were handed out, want that of %q", keys, len(got), key)
+	}
+}
+
+// takeWithin leases n tasks by some checkouts of 100 tasks each.
+func (t *test) takeWithin(checkouts int, q *dbq.Queue, n int) (tasks []dbq.Task) {
+	for range checkouts {
+		if len(tasks) >= n {
+			break
+		}
+		tasks = append(tasks, t.checkout(q, 100, long)...)
+	}
+	if len(tasks) != n {
+		t.Fatalf("%d checkouts have leased %d tasks, want %d", checkouts, len(tasks), n)
+	}
+	return tasks
+}
+
+func keyRateTakeovers(t *test) {
+	c, q := t.limited(admin.QueueLimits{KeyRate: admin.Rate{Starts: 1, Per: long, Burst: 4}})
+	ids := t.enqueueMany(q, 7, func(i int, nt *dbq.NewTask) {
+		if nt.Key = "a"; i >= 3 {
+			nt.Key = []string{"b", "c", "d", ""}[i-3]
+		}
+	})
+	for _, task := range t.takeEventually(q, len(ids), short) {
+		t.awaitExpiry(c, task.ID)
+	}
+	again := map[uuid.UUID]dbq.Task{} // one of the key "a" and all others have a start left
+	other := t.open().Queue(q.Name())
+	t.eventually("the tasks are taken over", func() bool {
+		for _, task := range t.checkout(other, 3, long) {
+			if again[task.ID] = task; task.TakenOver == nil {
+				t.Errorf("task %s of key %q started again, and was not taken over", task.ID, task.Key)
+			}
+		}
+		return len(again) >= 5
+	})
+	t.wantNone("the key has no start left", other)
+	t.wantNone("the key has no start left", q)
+	t.failIf(len(again) != 5, "%d tasks were taken over, want 5", len(again))
+	waiting := map[uuid.UUID]bool{}
+	for _, id := range ids {
+		task := t.get(c, id)
+		if _, taken := again[id]; taken {
+			continue
+		}
+		waiting[id] = true
+		t.failIf(task.State != dbq.StateCreated || task.Key != "a" || task.Due.IsZero(),
+			"a task without a start left is %s, want it due", show(task))
+		t.wantAttempts(c, id, "1 crashed")
+	}
+	t.limit(c, q.Name(), admin.QueueLimits{PerKey: true})
+	for _, task := range t.takeEventually(other, 2, long) {
+		t.failIf(!waiting[task.ID] || task.Attempt != 2,
+			"attempt %d of task %s started, want the second of those that waited", task.Attempt, task.ID)
+		t.must(other.Complete(t.ctx, task.Lease, nil))
+		if as, err := admin.New(c).Attempts(t.ctx, task.ID); err != nil || len(as) != 2 || as[1].Attempt != 2 {
+			t.Errorf("the attempts are %+v, want one that crashed and the second: %v", as, err)
+		}
+	}
+}
+
+func keyRateGoesOn(t *test) {
+	rate := admin.Rate{Starts: 1, Per: 50 * time.Millisecond, Burst: 1}
+	t.rateGoesOn(admin.QueueLimits{KeyRate: rate}, rate, func(i int) string { return []string{"a", "b"}[i%2] })
+	t.rateGoesOn(admin.QueueLimits{Rate: rate}, rate, func(int) string { return "one key" })
+}
+
+// rateGoesOn uses a worker that polls once an hour, and one that runs until the queue is empty.
+func (t *test) rateGoesOn(l admin.QueueLimits, rate admin.Rate, key func(i int) string) {
+	const n = 10
+	c, q := t.limited(l)
+	enqueue := func() []uuid.UUID {
+		return t.enqueueMany(q, n, func(i int, nt *dbq.NewTask) { nt.Key = key(i) })
+	}
+	ids := enqueue()
+	done := make(chan uuid.UUID, 2*n)
+	w := worker.Worker{Queue: q, PollMin: time.Hour, PollMax: time.Hour, Logger: quietLog, Concurrency: 3,
+		Handler: worker.HandlerFunc(func(_ context.Context, task dbq.Task) dbq.Outcome {
+			done <- task.ID
+			return dbq.Completed(nil)
+		})}
+	stop := t.runWorker(w)
+	for i := range n {
+		select {
+		case <-done:
+		case <-time.After(t.Patience):
+			t.Fatalf("%d of %d tasks have started", i, n)
+		}
+	}
+	stop()
+	ids = append(ids, enqueue()...)
+	w.UntilEmpty, w.PollMin, w.PollMax = true, 0, 0
+	t.must(w.Run(t.ctx))
+	if seen := t.keepsKeyRate(c, ids, key, rate); seen != len(ids) {
+		t.Errorf("the history of %d tasks has %d attempts", len(ids), seen)
+	}
+}
+
+func keyRateChanged(t *test) {
+	slow := admin.Rate{Starts: 1, Per: long, Burst: 1}
+	fast := admin.Rate{Starts: 1, Per: time.Millisecond, Burst: 1}
+	for name, limits := range map[string]func(admin.Rate) admin.QueueLimits{
+		"rate":         func(r admin.Rate) admin.QueueLimits { return admin.QueueLimits{Rate: r} },
+		"rate per key": func(r admin.Rate) admin.QueueLimits { return admin.QueueLimits{KeyRate: r} },
+	} {
+		c, q := t.limited(limits(slow))
+		t.enqueueMany(q, 5, func(_ int, nt *dbq.NewTask) { nt.Key = "a" })
+		t.takeEventually(q, 1, long)
+		t.wantNone(name+" has no start left", q)
+		t.limit(c, q.Name(), limits(fast))
+		t.takeEventually(q, 1, long)
+		t.limit(c, q.Name(), limits(slow))
+		t.eventually(name+" is slow again", func() bool { return len(t.checkout(q, 5, long)) == 0 })
+		t.limit(c, q.Name(), admin.QueueLimits{PerKey: true})
+		if got := len(t.checkout(q, 5, long)); got == 0 {
+			t.Errorf("without a %s, no task starts", name)
+		}
+		if n := t.keysWithStarts(c, q.Name()); n != 0 {
+			t.Errorf("without a %s, %d keys are known to have started tasks", name, n)
+		}
+	}
+}
+
+// keysWithStarts counts the rows of the rate per key of a queue whose name has no quote.
+func (t *test) keysWithStarts(c *dbq.Client, queue string) (n int) {
+	t.must(c.DB().QueryRowContext(t.ctx,
+		fmt.Sprintf("SELECT COUNT(*) FROM %skey_rate WHERE queue = '%s'", t.Prefix, queue)).Scan(&n))
+	return n
+}
+
+func keyRateClean(t *test) {
+	const keys = 1200 // more than one transaction of cleaning removes
+	c, q := t.limited(admin.QueueLimits{KeyRate: admin.Rate{Starts: 1, Per: long, Burst: 2}})
+	t.enqueueMany(q, keys, func(i int, nt *dbq.NewTask) { nt.Key = fmt.Sprint(i) })
+	t.takeEventually(q, keys, long)
+	clean := func(want int) {
+		must(admin.New(c).Clean(t.ctx, q.Name(), dbq.Retention{Completed: long}))
+		if n := t.keysWithStarts(c, q.Name()); n != want {
+			t.Errorf("%d keys are known to have started tasks, want %d", n, want)
+		}
+	}
+	clean(keys)
+	must(c.DB().ExecContext(t.ctx, fmt.Sprintf("UPDATE %skey_rate SET full_at = 1 WHERE task_key <> '7'", t.Prefix)))
+	clean(1)
+}
+
+func keyRateKilled(t *test) {
+	const keys, tasks, processes = 2, 16, 3
+	rate := admin.Rate{Starts: 1, Per: 50 * time.Millisecond, Burst: 2}
+	c, q := t.openQueue()
+	t.limit(c, "q", admin.QueueLimits{KeyRate: rate})
+	key := func(i int) string { return fmt.Sprint(i % keys) }
+	ids := t.enqueueMany(q, tasks, func(i int, nt *dbq.NewTask) { nt.Key, nt.MaxAttempts = key(i), 1000 })
+	for i := range processes {
+		p := t.start(childSpec{Do: "crash", Name: fmt.Sprint("killed ", i), Queue: "q", Lease: 100 * time.Millisecond})
+		defer p.wait(t.Patience)
+	}
+	crashed := func() (n int) {
+		for _, id := range ids {
+			attempts := must(admin.New(c).Attempts(t.ctx, id))
+			for _, a := range attempts {
+				if a.Worker != c.Info().ID {
+					n++
+				}
+			}
+		}
+		return n
+	}
+	t.eventually("each process has died in an attempt, and the rest is done", func() bool {
+		for _, task := range t.checkout(q, 1, long) {
+			end := dbq.Completed(nil)
+			if crashed() < processes {
+				end = dbq.Released(0) // so that each process finds a task
+			}
+			t.must(q.Settle(t.ctx, task.Lease, end))
+		}
+		return t.idle(t.ctx, c)
+	})
+	if n := t.keepsKeyRate(c, ids, key, rate); n < tasks+processes {
+		t.Errorf("the history of %d tasks and %d that crashed has %d attempts", tasks, processes, n)
+	}
+}
+
+func limitOrder(t *test) {
+	const keys = 7
+	key := func(i int) string { return fmt.Sprint("key ", i%keys) }
+	t.workLimited(admin.QueueLimits{Order: admin.OrderSkip}, key, func(w *working) error {
+		place := map[uuid.UUID]int{}
+		for i, id := range w.ids {
+			place[id] = i
+		}
+		for id, task := range w.tasks {
+			if w.ends[id] {
+				continue // it was taken over, since the call that ends it came too late
+			}
+			for i := place[id] - keys; i >= 0; i -= keys {
+				if !w.ends[w.ids[i]] {
+					return fmt.Errorf("task %d of %q started before task %d has ended", place[id], task.Key, i)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// wantStarted checks that the tasks of some ids start, and no others. It returns them in the order of ids.
+func (t *test) wantStarted(when string, q *dbq.Queue, ids ...uuid.UUID) (tasks []dbq.Task) {
+	if len(ids) == 0 {
+		t.wantNone(when, q)
+		return nil
+	}
+	place := func(task dbq.Task) int { return slices.Index(ids, task.ID) }
+	tasks = t.takeEventually(q, len(ids), long)
+	for _, task := range tasks {
+		if place(task) < 0 {
+			t.Fatalf("%s: task %s of key %q started, want %v", when, task.ID, task.Key, ids)
+		}
+	}
+	slices.SortFunc(tasks, func(a, b dbq.Task) int { return place(a) - place(b) })
+	t.wantNone(when+", and the others have started", q)
+	return tasks
+}
+
+func limitOrderWaits(t *test) {
+	c, q := t.limited(admin.QueueLimits{Order: admin.OrderBlock})
+	ops := admin.New(c)
+	var ids []uuid.UUID
+	for i := range 6 {
+		nt := dbq.NewTask{Key: []string{"a", "b"}[i%2]}
+		if i == 0 {
+			nt.Delay = long
+		}
+		ids = append(ids, t.enqueue(q, nt))
+	}
+	b := t.wantStarted("the first of a is delayed", q, ids[1])[0]
+	t.must(ops.Operate(t.ctx, admin.Cancel, ids[0]))
+	a := t.wantStarted("it is cancelled", q, ids[2])[0]
+	t.must(q.Settle(t.ctx, a.Lease, dbq.RetryIn(long, errBoom)))
+	t.must(q.Settle(t.ctx, b.Lease, dbq.Released(long)))
+	t.wantStarted("one waits for its retry and one was released for later", q)
+	t.must(ops.Operate(t.ctx, admin.Reenqueue, ids[2]))
+	a = t.wantStarted("the retry is due", q, ids[2])[0]
+	t.must(q.Complete(t.ctx, a.Lease, nil))
+	t.wantStarted("it is completed", q, ids[4])
+}
+
+func limitOrderPoison(t *test) {
+	for _, order := range []admin.KeyOrder{admin.OrderBlock, admin.OrderSkip} {
+		c, q := t.limited(admin.QueueLimits{Order: order})
+		ops := admin.New(c)
+		ids := t.enqueueMany(q, 10, func(i int, nt *dbq.NewTask) { nt.Key = []string{"a", "b"}[i%2] })
+		started := t.wantStarted("at first", q, ids[0], ids[1])
+		t.must(q.Settle(t.ctx, started[0].Lease, dbq.Poisoned(errBoom)))
+		t.must(ops.Operate(t.ctx, admin.Revoke, started[1].ID))
+		if order == admin.OrderSkip {
+			for _, task := range t.wantStarted("the failed ones are skipped", q, ids[2], ids[3]) {
+				t.must(q.Complete(t.ctx, task.Lease, nil))
+			}
+			t.must(ops.Operate(t.ctx, admin.Reenqueue, ids[0]))
+			t.wantStarted("one is reenqueued", q, ids[0], ids[5])
+			continue
+		}
+		t.wantStarted("the failed ones block their keys", q)
+		t.must(ops.Operate(t.ctx, admin.Cancel, started[1].ID))
+		next := t.wantStarted("one is cancelled", q, ids[3])
+		t.must(ops.Operate(t.ctx, admin.Purge, started[0].ID))
+		next = append(next, t.wantStarted("one is removed", q, ids[2])...)
+		for _, task := range next {
+			t.must(q.Settle(t.ctx, task.Lease, dbq.Poisoned(errBoom)))
+		}
+		t.must(ops.Operate(t.ctx, admin.Reenqueue, ids[2]))
+		t.wantStarted("one is reenqueued", q, ids[2])
+	}
+}
+
+func limitOrderMany(t *test) {
+	const tasks = 520
+	c, q := t.limited(admin.QueueLimits{Order: admin.OrderSkip})
+	ids := t.enqueueMany(q, tasks, func(i int, nt *dbq.NewTask) {
+		if nt.Key = "hot"; i >= tasks-4 {
+			nt.Key = fmt.Sprint("k", i%2)
+		}
+	})
+	t.must(admin.New(c).Operate(t.ctx, admin.Cancel, ids[0]))
+	started := t.takeEventually(q, 3, long)
+	want := map[uuid.UUID]bool{ids[1]: true, ids[tasks-4]: true, ids[tasks-3]: true}
+	for _, task := range started {
+		t.failIf(!want[task.ID], "task %s of key %q started, want the first of each key", task.ID, task.Key)
+	}
+}
+
+func limitOrderWakes(t *test) {
+	c, q := t.openQueue()
+	t.limit(c, "q", admin.QueueLimits{Order: admin.OrderBlock})
+	mine := t.listening(c)
+	clients := map[string]*dbq.Client{"this process": c}
+	if receivesNotifications(c) {
+		clients["another process"] = t.otherProcess(c) // it does not know that the queue has limits
+	}
+	wakes := func(what string, do func() error) {
+		mine.BeforeCheckout() // serves what came before
+		t.must(do())
+		t.failIf(!woken(mine, t.Patience), "%s: not woken", what)
+	}
+	held := t.takeNew(q, dbq.NewTask{Key: "k"}, long)
+	wakes("a settlement", func() error { return q.Complete(t.ctx, held.Lease, nil) })
+	for name, c := range clients {
+		ops := admin.New(c)
+		ids := t.enqueueMany(q, 4, func(i int, nt *dbq.NewTask) { nt.Key, nt.Delay = name, long })
+		wakes("cancel by "+name, func() error { return ops.Operate(t.ctx, admin.Cancel, ids[0]) })
+		wakes("cancel by filter by "+name, func() error {
+			_, err := ops.OperateMany(t.ctx, admin.Cancel, admin.Filter{Key: name, Limit: 1})
+			return err
+		})
+		wakes("cancel in a transaction by "+name, func() error {
+			tx := t.beginTx(c)
+			if err := ops.OperateTx(t.ctx, tx, admin.Cancel, ids[2]); err != nil {
+				return err
+			}
+			return tx.Commit()
+		})
+		t.must(ops.Operate(t.ctx, admin.Reject, ids[3]))
+		wakes("purge by "+name, func() error { return ops.Operate(t.ctx, admin.Purge, ids[3]) })
+	}
+}
+
+// limitKilled drains a queue with an order and a limit by processes that are killed while they hold tasks, and judges
+// the order by the times of all attempts.
+func limitKilled(t *test) {
+	const keys, tasks, most = 6, 120, 4
+	c, q := t.openQueue()
+	t.limit(c, "q", admin.QueueLimits{Leased: most, Order: admin.OrderBlock})
+	ids := t.enqueueMany(q, tasks, func(i int, nt *dbq.NewTask) { nt.Key, nt.MaxAttempts = fmt.Sprint(i%keys), 1000 })
+	var ps []*process
+	start := func() {
+		ps = append(ps, t.start(childSpec{Do: "persist", Name: fmt.Sprint("killed ", len(ps)), Queue: "q",
+			Batch: []int{keys / 2}, Lease: 500 * time.Millisecond,
+			Pause: 300 * time.Millisecond})) // it nearly always holds some
+	}
+	start()
+	for i := range 3 {
+		start() // beside the one that is killed
+		t.eventually("a process has tasks", func() bool {
+			held, settled := heldAndSettled(ps[i].records())
+			return held > 0 && settled > 0 || t.idle(t.ctx, c)
+		})
+		ps[i].kill()
+	}
+	ps[3].kill()
+	t.eventually("the rest is done", func() bool {
+		if n := len(t.list(c, admin.Filter{Queue: "q", States: []dbq.State{dbq.StateProcessing}})); n > most {
+			t.Fatalf("%d tasks are leased, the limit is %d", n, most)
+		}
+		for _, task := range t.checkout(q, 2, long) {
+			t.must(q.Complete(t.ctx, task.Lease, nil))
+		}
+		return t.idle(t.ctx, c)
+	})
+	t.failIf(t.crashes(c, ids) == 0, "no process was killed while it held a task")
+	t.keepsOrder(c, ids, func(i int) string { return fmt.Sprint(i % keys) })
+}
+
+// attemptsOf returns the attempts of a task.
+func (t *test) attemptsOf(c *dbq.Client, id uuid.UUID) []dbq.Attempt {
+	as := must(admin.New(c).Attempts(t.ctx, id))
+	return as
+}
+
+// crashes counts the attempts of tasks that have crashed.
+func (t *test) crashes(c *dbq.Client, ids []uuid.UUID) (n int) {
+	for _, id := range ids {
+		for _, a := range t.attemptsOf(c, id) {
+			if a.Outcome == dbq.AttemptCrashed {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// keepsOrder checks by the attempts of completed tasks, by the database's clock, that no two tasks of a key were held
+// at once, and that each began after those before it had ended. ids are in the order in which the tasks were enqueued.
+func (t *test) keepsOrder(c *dbq.Client, ids []uuid.UUID, keyOf func(i int) string) {
+	type end struct {
+		at time.Time
+		i  int
+	}
+	last := map[string]end{}
+	for i, id := range ids {
+		as := t.attemptsOf(c, id)
+		slices.SortFunc(as, func(a, b dbq.Attempt) int { return int(a.Fence - b.Fence) })
+		if len(as) == 0 || as[len(as)-1].Outcome != dbq.AttemptCompleted {
+			t.Errorf("the attempts of task %d are %+v, want the last one completed", i, as)
+			continue
+		}
+		for _, a := range as {
+			if was := last[keyOf(i)]; a.Taken.Before(was.at) || a.Ended.Before(a.Taken) {
+				t.Errorf("an attempt of task %d of key %q lasted from %v to %v, and one of task %d until %v", i, keyOf(i), a.Taken,
+					a.Ended, was.i, was.at)
+			}
+			last[keyOf(i)] = end{a.Ended, i}
 		}
 	}
 }

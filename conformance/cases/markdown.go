@@ -13,7 +13,7 @@ func Markdown() string {
 
 Generated from the suite by `+"`go generate ./...`"+`; do not edit.
 
-Each of the %d cases checks a law that every engine must keep: one sentence, which a failed case prints. `+
+Each of the %d cases checks a law that a dialect could break: one sentence, which a failed case prints. `+
 		"`dbq conform"+`
 --list`+"`"+` prints all of them, and `+"`--list --run '^Lease/'`"+` those of a group. A case marked * runs under each
 strategy of the server, any other case once. [Engines](engines.md) has the results.

@@ -2,21 +2,27 @@ package cases
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/conformance/internal/transcript"
+	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/state"
+	"github.com/dbq-go/dbq/worker"
 	"github.com/google/uuid"
 )
 
@@ -40,16 +46,13 @@ func (t *test) start(s childSpec) *process {
 	s.DSN, s.Prefix, s.Strategy, s.Seed = t.nodeDSN(t.started), t.Prefix, t.Strategy, t.rand.Uint64()
 	t.started++
 	s.Transcript = filepath.Join(t.Dir, "transcript-"+uuid.NewString())
-	orders, err := json.Marshal(s)
-	t.must(err)
-	self, err := os.Executable()
-	t.must(err)
+	orders := must(json.Marshal(s))
+	self := must(os.Executable())
 	p := &process{t: t, spec: s, cmd: exec.Command(self), done: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), childVariable+"="+string(orders))
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
 	p.cmd.WaitDelay = time.Second // a descendant that keeps standard error open does not hold us up
-	stdin, err := p.cmd.StdinPipe()
-	t.must(err)
+	stdin := must(p.cmd.StdinPipe())
 	p.stdin = stdin
 	t.must(p.cmd.Start())
 	go func() {
@@ -149,24 +152,6 @@ func (t *test) awaitIdle(c *dbq.Client, ps []*process) {
 	})
 }
 
-func severalProcesses(t *test) {
-	c, rec := t.open(), transcript.NewWallClockRecorder(nil)
-	var ps []*process
-	for i := range 3 {
-		ps = append(ps, t.start(childSpec{Do: "drain", Name: fmt.Sprintf("process %d", i), Queue: "shared",
-			Batch: []int{1, 3, 10, 30}, Lease: time.Minute}))
-	}
-	producer := rec.Caller("producer", c.Queue("shared"))
-	t.produce(t.ctx, producer, t.load(400), t.rngs(1)[0], &backlog{})
-	t.awaitIdle(c, ps)
-	records := rec.Records()
-	for _, p := range ps {
-		p.stop()
-		records = append(records, p.records()...)
-	}
-	t.wantAll(t.checkTranscript(c, records), dbq.StateCompleted)
-}
-
 func killedProcess(t *test) {
 	c, rec := t.open(), transcript.NewWallClockRecorder(nil)
 	const lease = time.Second
@@ -195,9 +180,7 @@ func killedProcess(t *test) {
 			taken++
 		}
 	}
-	if taken < held {
-		t.Errorf("the killed process held %d tasks, and %d were handed out as a second attempt", held, taken)
-	}
+	t.failIf(taken < held, "the killed process held %d tasks, and %d were handed out as a second attempt", held, taken)
 	t.wantAll(t.checkTranscript(c, append(append(rec.Records(), killed.records()...), successorRecords...)),
 		dbq.StateCompleted)
 }
@@ -225,8 +208,7 @@ func crashingTaskEndsInPoison(t *test) {
 	c, rec := t.open(), transcript.NewWallClockRecorder(nil)
 	const attempts = 3
 	w := rec.Caller("producer", c.Queue("crashing"))
-	added, err := w.Enqueue(t.ctx, []dbq.NewTask{{MaxAttempts: attempts}})
-	t.must(err)
+	added := must(w.Enqueue(t.ctx, []dbq.NewTask{{MaxAttempts: attempts}}))
 	records := rec.Records()
 	for i := range attempts {
 		p := t.start(childSpec{Do: "crash", Name: fmt.Sprintf("process %d", i), Queue: "crashing",
@@ -243,8 +225,161 @@ func crashingTaskEndsInPoison(t *test) {
 		task = t.get(c, added[0].ID)
 		return task.State == dbq.StatePoison || t.failed()
 	})
-	if task.Attempt != attempts {
-		t.Errorf("the task has %d attempts, want %d", task.Attempt, attempts)
-	}
+	t.failIf(task.Attempt != attempts, "the task has %d attempts, want %d", task.Attempt, attempts)
 	t.checkTranscript(c, records)
+}
+
+// childVariable is the environment variable with the orders for a worker process. Other users cannot read it, as they
+// could read an argument; the DSN in it may contain a password.
+const childVariable = "DBQ_CONFORMANCE_CHILD"
+
+// processLimit bounds the life of a worker process, whatever happens to its parent: no case takes longer.
+const processLimit = Timeout
+
+// A childSpec is the orders for one worker process.
+type childSpec struct {
+	DSN        string
+	Prefix     string
+	Strategy   dialect.Strategy
+	Name       string
+	Queue      string
+	Do         string // one of the keys of childWork
+	Batch      []int
+	Lease      time.Duration
+	Pause      time.Duration // work on each batch, at most; of "work", on each task
+	Table      string        // of "work": where effects are written
+	Seed       uint64
+	Transcript string // a file, made by the child
+}
+
+// childWork maps the kinds of worker processes to what they do until their standard input ends.
+var childWork = map[string]func(ctx context.Context, w *transcript.Caller, s childSpec) error{
+	"drain":          childDrain,
+	"crash":          childCrash,
+	"work":           childWorker,
+	"persist":        childPersist,
+	"crashing tasks": childCrashingTasks,
+	"schedules":      childSchedules,
+}
+
+// Child makes the program a worker process of the suite when the suite started it as one, and does not return then.
+// Call it first thing in main or TestMain; the cases that need several processes start the program again. Otherwise it
+// does nothing.
+func Child() {
+	text, isChild := os.LookupEnv(childVariable)
+	if !isChild {
+		return
+	}
+	if err := runChild(text); err != nil {
+		fmt.Fprintf(os.Stderr, "conformance: worker process: %v\n", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func runChild(text string) error {
+	var s childSpec
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		return fmt.Errorf("its orders: %w", err)
+	}
+	work, known := childWork[s.Do]
+	if !known {
+		return fmt.Errorf("no such work: %q", s.Do)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), processLimit)
+	defer cancel()
+	ctx, stop := context.WithCancelCause(ctx)
+	go func() { // the parent closes its end of standard input, or dies
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		stop(errStopped)
+	}()
+	file, err := os.OpenFile(s.Transcript, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	c, err := dbq.Open(ctx, s.DSN, dbq.WithPrefix(s.Prefix), dbq.WithStrategy(s.Strategy), dbq.WithLogger(quietLog))
+	if err != nil && context.Cause(ctx) == errStopped {
+		fmt.Println(0)
+		return nil // it was stopped before it had begun
+	}
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	err = work(ctx, transcript.NewWallClockRecorder(file).Caller(s.Name, c.Queue(s.Queue)), s)
+	fmt.Println(c.Stats().Conflicts) // for process.stop
+	return err
+}
+
+var errStopped = fmt.Errorf("told to stop")
+
+// childDrain completes every task it can get. It finishes what it holds before it stops: its calls do not end with ctx.
+func childDrain(ctx context.Context, w *transcript.Caller, s childSpec) error {
+	rng := rand.New(rand.NewPCG(s.Seed, 0))
+	calls := context.WithoutCancel(ctx)
+	for context.Cause(ctx) != errStopped {
+		tasks, err := w.Checkout(calls, s.Batch[rng.IntN(len(s.Batch))], s.Lease)
+		if err != nil {
+			return err
+		}
+		if len(tasks) == 0 {
+			_ = sleep(ctx, 2*time.Millisecond) // the loop's condition checks whether it must stop
+		}
+		if s.Pause > 0 && len(tasks) > 0 {
+			time.Sleep(time.Duration(rng.Int64N(int64(s.Pause))))
+		}
+		for _, task := range tasks {
+			remove := rng.IntN(10) == 0
+			how := settlement(task.Lease, dbq.Completed(nil))
+			if remove {
+				how = settlement(task.Lease, dbq.Deleted())
+			}
+			if _, err := w.Settle(calls, remove, how); err != nil {
+				return err
+			}
+		}
+		if ctx.Err() != nil && context.Cause(ctx) != errStopped {
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// childCrash takes one task and kills its own process, as a task does that runs out of memory.
+func childCrash(ctx context.Context, w *transcript.Caller, s childSpec) error {
+	for {
+		tasks, err := w.Checkout(ctx, 1, s.Lease)
+		if err != nil {
+			return err
+		}
+		if len(tasks) > 0 {
+			return killSelf()
+		}
+		if err := sleep(ctx, 5*time.Millisecond); err != nil {
+			return fmt.Errorf("no task came: %w", context.Cause(ctx))
+		}
+	}
+}
+
+func killSelf() error {
+	p, err := os.FindProcess(os.Getpid())
+	if err != nil {
+		return err
+	}
+	if err := p.Kill(); err != nil {
+		return err
+	}
+	time.Sleep(time.Minute) // the signal is on its way
+	return fmt.Errorf("still alive after killing itself")
+}
+
+// childWorker runs a worker until its standard input ends or SIGTERM arrives.
+func childWorker(ctx context.Context, w *transcript.Caller, s childSpec) error {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
+	defer stop()
+	e := effects{w.Queue, s.Table, s.Name}
+	return (&worker.Worker{Queue: w.Queue, Handler: e.handler(s.Pause), Concurrency: 2, Batch: s.Batch[0], Lease: s.Lease,
+		Backoff: soon,
+		PollMax: 100 * time.Millisecond, Grace: defaultPatience}).Run(ctx)
 }

@@ -1,6 +1,10 @@
 package cases
 
 import (
+	"bytes"
+	"database/sql"
+	"fmt"
+
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/state"
@@ -38,17 +42,15 @@ func progressCases() []Case {
 // report extends a lease with progress, and returns it.
 func (t *test) report(q *dbq.Queue, l dbq.Lease, progress string) dbq.Lease {
 	l.Progress = []byte(progress)
-	l, err := q.Extend(t.ctx, l, long)
-	t.must(err)
+	l = must(q.Extend(t.ctx, l, long))
 	return l
 }
 
 // wantProgress records a failure unless the task has the progress, in Get and in List.
 func (t *test) wantProgress(what string, c *dbq.Client, id uuid.UUID, want string) {
 	for by, got := range map[string][]byte{"Get": t.get(c, id).Progress, "List": t.listed(c, id).Progress} {
-		if string(got) != want || want == "" && got != nil {
-			t.Errorf("%s: the progress is %q in %s, want %q", what, got, by, want)
-		}
+		t.failIf(string(got) != want || want == "" && got != nil,
+			"%s: the progress is %q in %s, want %q", what, got, by, want)
 	}
 }
 
@@ -65,9 +67,7 @@ func (t *test) listed(c *dbq.Client, id uuid.UUID) (task dbq.Task) {
 // wantResumed takes the only due task, and records a failure unless it has the progress.
 func (t *test) wantResumed(what string, q *dbq.Queue, want string) dbq.Task {
 	task := t.take(q, long)
-	if string(task.Progress) != want {
-		t.Errorf("%s: the checkout has the progress %q, want %q", what, task.Progress, want)
-	}
+	t.failIf(string(task.Progress) != want, "%s: the checkout has the progress %q, want %q", what, task.Progress, want)
 	t.wantProgress(what, q.Client(), task.ID, want)
 	return task
 }
@@ -76,41 +76,34 @@ func progressSeen(t *test) {
 	c, other := t.open(), t.open()
 	q := c.Queue("q")
 	task := t.takeNew(q, dbq.NewTask{}, long)
-	if task.Progress != nil {
-		t.Errorf("a new task has the progress %q, want nil", task.Progress)
-	}
+	t.failIf(task.Progress != nil, "a new task has the progress %q, want nil", task.Progress)
 	t.wantProgress("before", other, task.ID, "")
 	l := t.report(q, task.Lease, "10 of 30")
 	t.wantProgress("after the first report", other, task.ID, "10 of 30")
 	t.report(q, task.Lease, "20 of 30")
 	t.wantProgress("after the second report", other, task.ID, "20 of 30")
 	l.Progress = nil
-	_, err := q.Extend(t.ctx, l, long)
-	t.must(err)
+	must(q.Extend(t.ctx, l, long))
 	l.Progress = []byte{}
-	_, err = q.Extend(t.ctx, l, long)
-	t.must(err)
+	must(q.Extend(t.ctx, l, long))
 	t.wantProgress("after renewals without progress", other, task.ID, "20 of 30")
 }
 
 // expireNow lets a lease expire.
 func (t *test) expireNow(q *dbq.Queue, l dbq.Lease) {
 	l.Progress = nil
-	_, err := q.Extend(t.ctx, l, short)
-	t.must(err)
+	must(q.Extend(t.ctx, l, short))
 	t.awaitExpiry(q.Client(), l.Task)
 }
 
 func progressTakeover(t *test) {
-	c := t.open()
-	q := c.Queue("q")
+	c, q := t.openQueue()
 	task := t.takeNew(q, dbq.NewTask{MaxAttempts: 50}, long)
 	t.expireNow(q, t.report(q, task.Lease, "one"))
 	task = t.takeOver(q, task.ID, long)
 	want := func(what, progress string) {
-		if string(task.Progress) != progress {
-			t.Errorf("%s: the checkout has the progress %q, want %q", what, task.Progress, progress)
-		}
+		t.failIf(string(task.Progress) != progress,
+			"%s: the checkout has the progress %q, want %q", what, task.Progress, progress)
 		t.wantProgress(what, c, task.ID, progress)
 	}
 	want("taken over", "one")
@@ -173,8 +166,7 @@ func (t *test) endings(q *dbq.Queue) map[string]func(l dbq.Lease, o dbq.Outcome)
 }
 
 func (t *test) progressAfter(outcomes map[string]dbq.Outcome) {
-	c := t.open()
-	q := c.Queue("q")
+	c, q := t.openQueue()
 	for name, o := range outcomes {
 		for by, end := range t.endings(q) {
 			what := name + " " + by
@@ -203,8 +195,8 @@ func progressRelease(t *test) {
 }
 
 func progressOperators(t *test) {
-	c := t.open()
-	q, ops := c.Queue("q"), admin.New(c)
+	c, q := t.openQueue()
+	ops := admin.New(c)
 	for _, op := range []state.Event{admin.Revoke, admin.Cancel} {
 		for _, renewed := range []bool{true, false} { // under the last fence
 			task := t.takeNew(q, dbq.NewTask{}, long)
@@ -224,8 +216,7 @@ func progressOperators(t *test) {
 }
 
 func progressLost(t *test) {
-	c := t.open()
-	q := c.Queue("q")
+	c, q := t.openQueue()
 	task := t.takeNew(q, dbq.NewTask{}, long)
 	old := t.report(q, task.Lease, "old")
 	t.expireNow(q, old)
@@ -251,75 +242,53 @@ func progressLost(t *test) {
 }
 
 func progressEnds(t *test) {
-	c := t.open()
-	q := c.Queue("q")
+	c, q := t.openQueue()
 	const n = 20 // rows that share most values may have another statement
-	settleAll := func(ls []dbq.Lease, o dbq.Outcome) {
-		ss := make([]dbq.Settlement, len(ls))
-		for i, l := range ls {
-			ss[i] = dbq.Settlement{Lease: l, Outcome: o}
-		}
-		_, err := q.SettleMany(t.ctx, ss)
-		t.must(err)
-	}
 	for _, end := range []func(ls []dbq.Lease){
 		func(ls []dbq.Lease) { t.must(q.Complete(t.ctx, ls[0], nil)) },
 		func(ls []dbq.Lease) { t.must(q.Complete(t.ctx, ls[0], []byte("result"))) },
 		func(ls []dbq.Lease) {
-			tx := t.beginTx(c)
-			t.must(q.CompleteTx(t.ctx, tx, ls[0], nil))
-			t.must(tx.Commit())
+			t.inTx(c, func(tx *sql.Tx) error { return q.CompleteTx(t.ctx, tx, ls[0], nil) })
 		},
 		func(ls []dbq.Lease) {
-			lost, err := completeAll(t.ctx, q, ls)
-			t.must(err)
-			if len(lost) > 0 {
-				t.Errorf("%d leases are lost", len(lost))
-			}
+			lost := must(completeAll(t.ctx, q, ls))
+			t.failIf(len(lost) > 0, "%d leases are lost", len(lost))
 		},
 	} {
-		t.enqueueMany(q, n, nil)
-		tasks := t.checkout(q, n, long)
+		tasks := t.takeAll(q, n, long)
 		ls := make([]dbq.Lease, len(tasks))
 		for i, task := range tasks {
 			ls[i] = task.Lease
 			ls[i].Progress = []byte("before")
 		}
-		settleAll(ls, dbq.Released(0)) // the tasks' rows have it
+		must(q.SettleMany(t.ctx, allTo(dbq.Released(0), ls...))) // the tasks' rows have it
 		for i, task := range t.checkout(q, n, long) {
 			ls[i] = task.Lease
 			ls[i].Progress = []byte("now")
 		}
 		ls, lost, err := q.ExtendMany(t.ctx, ls, long)
 		t.must(err)
-		if len(lost) > 0 {
-			t.Errorf("%d leases are lost", len(lost))
-		}
+		t.failIf(len(lost) > 0, "%d leases are lost", len(lost))
 		end(ls)
 		for _, task := range t.list(c, admin.Filter{}) {
-			if task.State != dbq.StateProcessing && task.Progress != nil {
-				t.Errorf("%v task %s has the progress %q, want nil", task.State, task.ID, task.Progress)
-			}
+			t.failIf(task.State != dbq.StateProcessing && task.Progress != nil,
+				"%v task %s has the progress %q, want nil", task.State, task.ID, task.Progress)
 		}
 		t.wantProgress("completed", c, ls[0].Task, "")
-		settleAll(ls, dbq.Deleted()) // those that are left
+		must(q.SettleMany(t.ctx, allTo(dbq.Deleted(), ls...))) // those that are left
 	}
 	id := dbq.NewID()
 	task := t.takeNew(q, dbq.NewTask{ID: id}, long)
 	t.report(q, task.Lease, "an earlier life")
 	t.must(q.Settle(t.ctx, task.Lease, dbq.Deleted())) // which does not know of the renewal
 	task = t.takeNew(q, dbq.NewTask{ID: id}, long)
-	if task.Progress != nil {
-		t.Errorf("a task whose id is used again has the progress %q, want nil", task.Progress)
-	}
-	_, err := q.Extend(t.ctx, task.Lease, long)
-	t.must(err)
+	t.failIf(task.Progress != nil, "a task whose id is used again has the progress %q, want nil", task.Progress)
+	must(q.Extend(t.ctx, task.Lease, long))
 	t.wantProgress("in a later life", c, id, "")
 }
 
 func progressTooLong(t *test) {
-	c := t.open()
-	q := c.Queue("q")
+	c, q := t.openQueue()
 	task := t.takeNew(q, dbq.NewTask{}, long)
 	most := make([]byte, dbq.MaxProgress)
 	for i := range most {
@@ -342,4 +311,84 @@ func progressTooLong(t *test) {
 	l.Progress = most
 	t.must(q.Settle(t.ctx, l, dbq.RetryIn(0, errBoom)))
 	t.wantResumed("the most, by a settlement", q, string(most))
+}
+
+func progressBatch(t *test) {
+	c, q := t.openQueue()
+	const n = 600 // more than most engines take in one statement
+	ids := t.enqueueMany(q, n, nil)
+	long4000 := string(bytes.Repeat([]byte("x"), dbq.MaxProgress-10))
+	want := map[uuid.UUID]string{}
+	ls := make([]dbq.Lease, 0, n)
+	for i, task := range t.checkout(q, n, long) {
+		l := task.Lease
+		if i%3 > 0 {
+			want[l.Task] = fmt.Sprintf("%d %s", i, long4000[:i%2*(dbq.MaxProgress-10)])
+			l.Progress = []byte(want[l.Task])
+		}
+		ls = append(ls, l)
+	}
+	check := func(what string) {
+		for _, task := range t.list(c, admin.Filter{Queue: "q"}) {
+			if string(task.Progress) != want[task.ID] {
+				t.Fatalf("%s: a task has %d bytes of progress, want %d", what, len(task.Progress), len(want[task.ID]))
+			}
+		}
+	}
+	renewed, lost, err := q.ExtendMany(t.ctx, ls, long)
+	t.must(err)
+	if len(renewed) != n || len(lost) > 0 {
+		t.Fatalf("%d leases are renewed and %d lost, want %d renewed", len(renewed), len(lost), n)
+	}
+	check("after the renewal")
+	ss := make([]dbq.Settlement, n)
+	for i, l := range ls { // the leases of the checkout
+		if l.Progress = nil; i%5 == 0 {
+			want[l.Task] = "with the settlement"
+			l.Progress = []byte(want[l.Task])
+		}
+		ss[i] = dbq.Settlement{Lease: l, Outcome: dbq.RetryIn(0, errBoom)}
+	}
+	t.settleAll(q, ss)
+	check("after the settlement")
+	for _, task := range t.checkout(q, len(ids), long) {
+		if string(task.Progress) != want[task.ID] {
+			t.Fatalf("the next checkout has %d bytes of progress, want %d", len(task.Progress), len(want[task.ID]))
+		}
+	}
+}
+
+func progressLevels(t *test) {
+	c, other := t.open(), t.open()
+	q, beats := c.Queue("q"), other.Queue("q")
+	side := t.sideTable(c)
+	for _, level := range []sql.IsolationLevel{sql.LevelDefault, sql.LevelReadCommitted, sql.LevelRepeatableRead,
+		sql.LevelSerializable} {
+		task := t.takeNew(q, dbq.NewTask{}, long)
+		tx, err := c.DB().BeginTx(t.ctx, &sql.TxOptions{Isolation: level})
+		if err != nil {
+			t.Logf("no transactions at %v: %v", level, err)
+			t.must(q.Complete(t.ctx, task.Lease, nil))
+			continue
+		}
+		var n int
+		t.must(tx.QueryRowContext(t.ctx, "SELECT count(*) FROM "+side).Scan(&n)) // its snapshot
+		l := task.Lease
+		if !c.Info().Server.OneWriter { // on which a renewal waits
+			t.report(beats, l, "renewed")
+		}
+		l.Progress = []byte("now")
+		err = q.SettleTx(t.ctx, tx, l, dbq.RetryIn(0, errBoom))
+		if err == nil {
+			err = tx.Commit()
+		}
+		if err != nil {
+			t.Errorf("a transaction at %v that fails a task whose lease was renewed: %v", level, err)
+			_ = tx.Rollback()
+			t.must(q.Complete(t.ctx, task.Lease, nil))
+			continue
+		}
+		task = t.wantResumed(fmt.Sprint("after a transaction at ", level), q, "now")
+		t.must(q.Complete(t.ctx, task.Lease, nil))
+	}
 }

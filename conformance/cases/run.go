@@ -15,7 +15,7 @@ import (
 // A test is one run of a case: the part of *testing.T that laws need, so that they also run outside go test, and
 // clients to test with. A law is broken by Errorf, or by Fatalf, which ends the case. The methods may be called from
 // several goroutines, except Fatalf, Skipf, and those that call them, which are for the case's own goroutine and those
-// of together.
+// of concurrently.
 type test struct {
 	Env
 	ctx     context.Context // ends when the case's time is up
@@ -62,10 +62,16 @@ func (c Case) Run(ctx context.Context, env Env) Result {
 // catch records what was recovered from a panic as a failure, unless it was that of Fatalf or Skipf. It reports whether
 // there was a panic.
 func (t *test) catch(p any) bool {
-	if p != nil && p != (endOfCase{}) {
+	switch p := p.(type) {
+	case nil:
+		return false
+	case endOfCase:
+	case unexpected:
+		t.Errorf("unexpected error: %v", p.error)
+	default:
 		t.Errorf("panic: %v\n%s", p, debug.Stack())
 	}
-	return p != nil
+	return true
 }
 
 // cleanup closes what the case opened and removes what it made, also when the case's time is up.
@@ -101,6 +107,13 @@ func (t *test) Errorf(format string, args ...any) {
 	defer t.mu.Unlock()
 	if len(t.result.Failures) < 20 { // enough to see what is wrong
 		t.result.Failures = append(t.result.Failures, fmt.Sprintf(format, args...))
+	}
+}
+
+// failIf records a failure if something is so, and goes on.
+func (t *test) failIf(so bool, format string, args ...any) {
+	if so {
+		t.Errorf(format, args...)
 	}
 }
 
@@ -142,17 +155,20 @@ func (t *test) open(opts ...dbq.Option) *dbq.Client {
 	return t.openDSN(t.DSN, opts...)
 }
 
+// openQueue opens a client and returns it with a queue of it.
+func (t *test) openQueue(opts ...dbq.Option) (*dbq.Client, *dbq.Queue) {
+	c := t.open(opts...)
+	return c, c.Queue("q")
+}
+
 // openDSN is open with another DSN for the same database.
 func (t *test) openDSN(dsn string, opts ...dbq.Option) *dbq.Client {
-	c, err := dbq.Open(t.ctx, dsn, t.options(append([]dbq.Option{dbq.WithMigrate()}, opts...)...)...)
-	if err != nil {
-		t.Fatalf("open: %v", err)
-	}
+	c := must(dbq.Open(t.ctx, dsn, t.options(append([]dbq.Option{dbq.WithMigrate()}, opts...)...)...))
 	t.register(c)
 	return c
 }
 
-// adopt closes a client after the case, and counts its conflicts.
+// register closes a client after the case, and counts its conflicts.
 func (t *test) register(c *dbq.Client) {
 	t.Cleanup(func() { c.Close() })
 	t.mu.Lock()
@@ -160,16 +176,22 @@ func (t *test) register(c *dbq.Client) {
 	t.clients = append(t.clients, c)
 }
 
+// unexpected is what must panics with.
+type unexpected struct{ error }
+
 // must ends the case on an error.
-func (t *test) must(err error) {
+func (t *test) must(err error) { must(0, err) }
+
+// must returns the value of a call, and ends the case if the call fails. Like Fatalf, it is for the case's own
+// goroutine.
+func must[T any](v T, err error) T {
 	if err != nil {
-		t.Fatalf("unexpected error: %v", err)
+		panic(unexpected{err})
 	}
+	return v
 }
 
 // wantErr records a failure unless errors.Is(err, want).
 func (t *test) wantErr(what string, err, want error) {
-	if !errors.Is(err, want) {
-		t.Errorf("%s: got error %v, want %v", what, err, want)
-	}
+	t.failIf(!errors.Is(err, want), "%s: got error %v, want %v", what, err, want)
 }

@@ -77,11 +77,9 @@ func TestConflictsAreCounted(t *testing.T) {
 	var retried int64
 	r := onSQLite(t.Context(), t, "?busy_timeout=0", func(t *test) {
 		c, other := t.open(), t.open()
-		tx, err := other.DB().BeginTx(t.ctx, nil)
-		t.must(err)
+		tx := must(other.DB().BeginTx(t.ctx, nil))
 		time.AfterFunc(50*time.Millisecond, func() { _ = tx.Rollback() })
-		_, err = c.Queue("q").Enqueue(t.ctx, dbq.NewTask{})
-		t.must(err)
+		must(c.Queue("q").Enqueue(t.ctx, dbq.NewTask{}))
 		retried = c.Stats().Retried
 		if c.Stats().Conflicts != retried || other.Stats().Conflicts != 0 {
 			t.Errorf("%d conflicts of %d retries, and %d of the client that was in the way", c.Stats().Conflicts, retried,

@@ -2,6 +2,7 @@ package cases
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,7 +11,9 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/conformance/internal/transcript"
+	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/schedule"
+	"github.com/google/uuid"
 )
 
 // scheduleCases are the schedules, which package schedule keeps in key/value records.
@@ -18,8 +21,6 @@ func scheduleCases() []Case {
 	return inGroup("Schedules",
 		Case{Name: "RoundTrip", Once: true, run: scheduleRoundTrip,
 			Law: "Get and List return every field of a schedule as it was put, the schedules ordered by their names."},
-		Case{Name: "FiresAndAdvancesAtOnce", Once: true, run: scheduleMovesOn,
-			Law: "A schedule that fires enqueues its task and moves to its next time in one transaction."},
 		Case{Name: "EachTimeOnce", Slow: true, Once: true, Alone: true, run: scheduleEachTimeOnce,
 			Law: "Each time of a schedule enqueues one task, and none is missed, however many processes fire it and whenever " +
 				"they are killed."},
@@ -39,14 +40,12 @@ func scheduleRoundTrip(t *test) {
 	for _, d := range slices.Backward(want) {
 		t.must(s.Put(t.ctx, d))
 	}
-	got, err := schedule.New(t.open()).List(t.ctx)
-	t.must(err)
+	got := must(schedule.New(t.open()).List(t.ctx))
 	if len(got) != len(want) {
 		t.Fatalf("%d schedules, want %d", len(got), len(want))
 	}
 	for i, d := range want {
-		one, err := s.Get(t.ctx, d.Name)
-		t.must(err)
+		one := must(s.Get(t.ctx, d.Name))
 		wanted, listed := fmt.Sprintf("%#v", d), fmt.Sprintf("%#v", got[i].Schedule)
 		if found := fmt.Sprintf("%#v", one.Schedule); wanted != listed || wanted != found {
 			t.Errorf("put  %s\nlist %s\nget  %s", wanted, listed, found)
@@ -56,41 +55,12 @@ func scheduleRoundTrip(t *test) {
 		t.Errorf("the next time is %s, want %s", got[2].Next, at)
 	}
 	t.must(s.Pause(t.ctx, "c", schedule.By("ann"), schedule.Reason("why")))
-	one, err := s.Get(t.ctx, "c")
-	t.must(err)
-	if !one.Paused || one.By != "ann" || one.Reason != "why" || !one.At.Equal(at) {
-		t.Errorf("the paused schedule is %+v", one)
-	}
+	one := must(s.Get(t.ctx, "c"))
+	t.failIf(!one.Paused || one.By != "ann" || one.Reason != "why" || !one.At.Equal(at),
+		"the paused schedule is %+v", one)
 	t.must(s.Delete(t.ctx, "c"))
 	if _, err := s.Get(t.ctx, "c"); !errors.Is(err, dbq.ErrNotFound) {
 		t.Errorf("the deleted schedule: %v", err)
-	}
-}
-
-func scheduleMovesOn(t *test) {
-	c := t.open()
-	s := schedule.New(c)
-	t.must(s.Put(t.ctx, schedule.Schedule{Name: "s", Every: time.Second, Queue: "q"}))
-	first, err := s.Get(t.ctx, "s")
-	t.must(err)
-	ctx, stop := context.WithCancel(t.ctx)
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx) }()
-	t.eventually("the schedule fires", func() bool {
-		i, err := s.Get(t.ctx, "s")
-		t.must(err)
-		return !i.Last.IsZero()
-	})
-	stop()
-	t.must(<-ended)
-	i, err := s.Get(t.ctx, "s")
-	t.must(err)
-	task := t.get(c, i.LastTask)
-	if want := "schedule:s:" + i.Last.Format(time.RFC3339Nano); task.Reference != want {
-		t.Errorf("the task's reference is %q, want %q", task.Reference, want)
-	}
-	if (i.Last.Sub(first.Next))%time.Second != 0 || !i.Next.After(i.Last) || (i.Next.Sub(i.Last))%time.Second != 0 {
-		t.Errorf("it fired for %s and comes next at %s; the first time was %s", i.Last, i.Next, first.Next)
 	}
 }
 
@@ -117,10 +87,8 @@ func scheduleEachTimeOnce(t *test) {
 		begin(k % processes)
 	}
 	t.eventually("the schedules have caught up", func() bool {
-		all, err := s.List(t.ctx)
-		t.must(err)
-		now, err := c.Now(t.ctx)
-		t.must(err)
+		all := must(s.List(t.ctx))
+		now := must(c.Now(t.ctx))
 		return !slices.ContainsFunc(all, func(i schedule.Info) bool { return !i.Next.After(now) })
 	})
 	for _, p := range running {
@@ -129,24 +97,20 @@ func scheduleEachTimeOnce(t *test) {
 	times := map[string][]time.Time{}
 	var tasks []dbq.Task
 	for k := range 3 {
-		some, err := admin.New(c).List(t.ctx, admin.Filter{Queue: fmt.Sprint("q", k), Limit: 10_000})
-		t.must(err)
+		some := must(admin.New(c).List(t.ctx, admin.Filter{Queue: fmt.Sprint("q", k), Limit: 10_000}))
 		tasks = append(tasks, some...)
 	}
 	for _, task := range tasks {
-		at, err := time.Parse(time.RFC3339Nano, task.Headers[schedule.HeaderTime])
-		t.must(err)
+		at := must(time.Parse(time.RFC3339Nano, task.Headers[schedule.HeaderTime]))
 		name := task.Headers[schedule.HeaderName]
 		times[name] = append(times[name], at)
 	}
 	for k := range schedules {
-		i, err := s.Get(t.ctx, fmt.Sprint("s", k))
-		t.must(err)
+		i := must(s.Get(t.ctx, fmt.Sprint("s", k)))
 		got := times[i.Name]
 		slices.SortFunc(got, time.Time.Compare)
-		if len(got) == 0 || !got[len(got)-1].Equal(i.Last) || !i.Next.Equal(i.Last.Add(time.Second)) {
-			t.Errorf("%s stands at %s and has tasks for %v", i.Name, i.Last, got)
-		}
+		t.failIf(len(got) == 0 || !got[len(got)-1].Equal(i.Last) || !i.Next.Equal(i.Last.Add(time.Second)),
+			"%s stands at %s and has tasks for %v", i.Name, i.Last, got)
 		for n := range got[:max(len(got)-1, 0)] {
 			if got[n+1].Sub(got[n]) != time.Second {
 				t.Errorf("%s has tasks for %s and %s, and none between", i.Name, got[n], got[n+1])
@@ -158,4 +122,110 @@ func scheduleEachTimeOnce(t *test) {
 // childSchedules fires schedules.
 func childSchedules(ctx context.Context, w *transcript.Caller, _ childSpec) error {
 	return schedule.New(w.Queue.Client()).Run(ctx)
+}
+
+// scheduleFaults are the calls that change a schedule.
+func scheduleFaults() []faultCall {
+	return []faultCall{
+		{name: "PutSchedule", call: callPutSchedule, did: didPutSchedule(nil)},
+		{name: "ReplaceSchedule", prepare: func(t *test, q *dbq.Queue, s *faultRun) {
+			t.must(schedule.New(q.Client()).Put(t.ctx, oldSchedule(s.queue)))
+		}, call: callPutSchedule, did: didPutSchedule(oldSchedule)},
+		{name: "RunSchedule", prepare: func(t *test, q *dbq.Queue, s *faultRun) {
+			t.must(schedule.New(q.Client()).Put(t.ctx, oldSchedule(s.queue)))
+		}, call: callRunSchedule, did: didRunSchedule, after: func(*test, *dbq.Client, *faultRun) {}, once: true},
+	}
+}
+
+func oldSchedule(queue string) schedule.Schedule {
+	return schedule.Schedule{Name: queue, Queue: queue, Every: time.Hour, NoOverlap: true}
+}
+
+func newSchedule(queue string) schedule.Schedule {
+	return schedule.Schedule{Name: queue, Queue: queue, Cron: "30 2 * * *", Zone: "Europe/Berlin", CatchUp: 7,
+		Task: dbq.NewTask{Kind: "new", Payload: []byte("new")}}
+}
+
+func callPutSchedule(ctx context.Context, q *dbq.Queue, s *faultRun) error {
+	return schedule.New(q.Client()).Put(ctx, newSchedule(s.queue))
+}
+
+// consistent reads what a call did until all of it agrees, because a request that arrives late can be committed between
+// two queries. It returns what is wrong if that stays so.
+func consistent(read func() (did bool, wrong string)) (did bool, wrong string) {
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if did, wrong = read(); wrong == "" || time.Now().After(end) {
+			return did, wrong
+		}
+	}
+}
+
+// didPutSchedule checks that the stored schedule is wholly the new or the old one, and that the audit says the same.
+func didPutSchedule(old func(queue string) schedule.Schedule) func(in []dbq.Task, s *faultRun) (bool, string) {
+	return func(_ []dbq.Task, s *faultRun) (bool, string) {
+		return consistent(func() (bool, string) { return s.putSchedule(old) })
+	}
+}
+
+func (s *faultRun) putSchedule(old func(queue string) schedule.Schedule) (bool, string) {
+	t := s.test
+	puts, is, before := len(t.audit(s.direct, admin.AuditFilter{Queue: s.queue, Action: "put schedule"})), "", ""
+	if old != nil {
+		puts, before = puts-1, fmt.Sprintf("%#v", old(s.queue))
+	}
+	i, err := schedule.New(s.direct).Get(t.ctx, s.queue)
+	if err == nil {
+		is = fmt.Sprintf("%#v", i.Schedule)
+	} else if !errors.Is(err, dbq.ErrNotFound) {
+		t.must(err)
+	}
+	did := is == fmt.Sprintf("%#v", newSchedule(s.queue))
+	switch {
+	case !did && is != before:
+		return did, "the schedule is " + is
+	case did && puts != 1 || !did && puts != 0:
+		return did, fmt.Sprintf("the audit has %d entries; it was done: %v", puts, did)
+	case did && i.Next.UTC().Minute() != 30:
+		return did, fmt.Sprintf("the new schedule fires at %s", i.Next)
+	}
+	return did, ""
+}
+
+func callRunSchedule(ctx context.Context, q *dbq.Queue, s *faultRun) error {
+	id, err := schedule.New(q.Client()).RunNow(ctx, s.queue)
+	s.ids = []uuid.UUID{id}
+	return err
+}
+
+// didRunSchedule checks that the task is there, remembered by the schedule and in the audit, or nothing of this.
+func didRunSchedule(_ []dbq.Task, s *faultRun) (bool, string) {
+	return consistent(func() (bool, string) {
+		t := s.test
+		in := t.list(s.direct, admin.Filter{Queue: s.queue})
+		did, wrong := didEnqueue(in, s)
+		runs := t.runsOf(s.direct, s.queue)
+		entries := t.audit(s.direct, admin.AuditFilter{Queue: s.queue, Action: "run schedule"})
+		switch {
+		case wrong != "":
+		case !slices.Equal(runs, sortedIDs(idsOf(in))) || len(entries) != len(in):
+			wrong = fmt.Sprintf("of the tasks %v, the schedule has %v, and the audit has %d entries", idsOf(in), runs,
+				len(entries))
+		case did && in[0].Headers[schedule.HeaderName] != s.queue:
+			wrong = fmt.Sprintf("the task has the headers %v", in[0].Headers)
+		}
+		return did, wrong
+	})
+}
+
+// runsOf are the tasks of RunNow that a schedule remembers.
+func (t *test) runsOf(c *dbq.Client, name string) []uuid.UUID {
+	r, exists, err := access.Of(c).Store.GetKV(t.ctx, "schedule", name)
+	t.must(err)
+	var v struct {
+		Runs []uuid.UUID `json:"runs"`
+	}
+	if exists {
+		t.must(json.Unmarshal([]byte(r.Value), &v))
+	}
+	return sortedIDs(v.Runs)
 }

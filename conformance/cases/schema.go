@@ -1,21 +1,27 @@
 package cases
 
 import (
+	"context"
+	"database/sql"
 	"fmt"
+	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/sqlrun"
+	"github.com/dbq-go/dbq/state"
 )
 
 func schemaCases() []Case {
 	return inGroup("Schema",
 		Case{Name: "FromEmpty", Once: true, run: schemaFromEmpty,
 			Law: "Migrating an empty database creates tables that work: a task goes through them to COMPLETED."},
-		Case{Name: "TwiceIsNoop", Once: true, run: schemaTwice,
-			Law: "Migrating tables that are up to date changes nothing and reports the same version twice."},
 		Case{Name: "KeepsData", Once: true, run: schemaKeepsData,
 			Law: "Migrating keeps the tasks and their leases."},
 		Case{Name: "ConcurrentMigrations", Once: true, run: schemaConcurrent,
@@ -62,30 +68,15 @@ func (t *test) openAsIs() (*dbq.Client, error) {
 func schemaFromEmpty(t *test) {
 	from, to, err := t.migrate()
 	t.must(err)
-	if from != 0 || to < 1 {
-		t.Errorf("migrate went from %d to %d, want from 0 to at least 1", from, to)
-	}
-	c, err := t.openAsIs()
-	t.must(err)
+	t.failIf(from != 0 || to < 1, "migrate went from %d to %d, want from 0 to at least 1", from, to)
+	c := must(t.openAsIs())
 	q := c.Queue("q")
-	task := t.takeNew(q, dbq.NewTask{Payload: []byte("x")}, long)
-	t.must(q.Complete(t.ctx, task.Lease, nil))
+	task := t.settleNew(q, dbq.NewTask{Payload: []byte("x")}, dbq.Completed(nil))
 	t.wantState(c, task.ID, dbq.StateCompleted)
 }
 
-func schemaTwice(t *test) {
-	_, newest, err := t.migrate()
-	t.must(err)
-	from, to, err := t.migrate()
-	t.must(err)
-	if from != newest || to != newest {
-		t.Errorf("the second migrate went from %d to %d, want %d to %d", from, to, newest, newest)
-	}
-}
-
 func schemaKeepsData(t *test) {
-	c := t.open()
-	q := c.Queue("q")
+	c, q := t.openQueue()
 	leased := t.takeNew(q, dbq.NewTask{Payload: []byte("x"), Reference: "a", Headers: map[string]string{"k": "v"}}, long)
 	waiting := t.enqueue(q, dbq.NewTask{Reference: "b", Delay: long})
 	before := []dbq.Task{t.get(c, leased.ID), t.get(c, waiting)}
@@ -126,9 +117,8 @@ func schemaTwoPrefixes(t *test) {
 	second := t.Prefix + "2_"
 	t.drops(Tables(t.DSN, second))
 	a := t.open()
-	b, err := dbq.Open(t.ctx, t.DSN, dbq.WithMigrate(), dbq.WithPrefix(second), dbq.WithStrategy(t.Strategy),
-		dbq.WithLogger(quietLog))
-	t.must(err)
+	b := must(dbq.Open(t.ctx, t.DSN, dbq.WithMigrate(), dbq.WithPrefix(second), dbq.WithStrategy(t.Strategy),
+		dbq.WithLogger(quietLog)))
 	t.register(b)
 	id := t.enqueue(a.Queue("q"), dbq.NewTask{Reference: "r"})
 	t.wantGone(b, id)
@@ -152,9 +142,8 @@ func schemaOpenBeforeMigrate(t *test) {
 // setVersion changes the version that the tables record.
 func (t *test) setVersion(expr string, newest int) {
 	c := t.open()
-	_, err := c.DB().ExecContext(t.ctx, fmt.Sprintf("UPDATE %smigration SET version = %s WHERE version = %d", t.Prefix,
-		expr, newest))
-	t.must(err)
+	must(c.DB().ExecContext(t.ctx, fmt.Sprintf("UPDATE %smigration SET version = %s WHERE version = %d", t.Prefix,
+		expr, newest)))
 	t.must(c.Close())
 }
 
@@ -168,22 +157,15 @@ func schemaOlder(t *test) {
 
 func schemaSQL(t *test) {
 	d := t.dialect()
-	text, err := dbq.MigrationSQL(d, dbq.WithPrefix(t.Prefix))
-	t.must(err)
+	text := must(dbq.MigrationSQL(d, dbq.WithPrefix(t.Prefix)))
 	names := dialect.Names{Prefix: t.Prefix}
 	for _, m := range d.Migrations(names) {
-		if !strings.Contains(text, m.Title) {
-			t.Errorf("the title of step %d, %q, is missing", m.Version, m.Title)
-		}
+		t.failIf(!strings.Contains(text, m.Title), "the title of step %d, %q, is missing", m.Version, m.Title)
 		for _, st := range m.Statements {
-			if !strings.Contains(text, strings.TrimSpace(st)) {
-				t.Errorf("a statement of step %d is missing: %s", m.Version, st)
-			}
+			t.failIf(!strings.Contains(text, strings.TrimSpace(st)), "a statement of step %d is missing: %s", m.Version, st)
 		}
 	}
-	if !strings.Contains(text, names.Table("migration")) {
-		t.Errorf("the table of versions is missing in:\n%s", text)
-	}
+	t.failIf(!strings.Contains(text, names.Table("migration")), "the table of versions is missing in:\n%s", text)
 	if placeholder := regexp.MustCompile(`[\s(,=]:[a-z_]+`).FindString(text); placeholder != "" {
 		t.Errorf("%q is a placeholder, which no DBA can run", placeholder)
 	}
@@ -191,9 +173,8 @@ func schemaSQL(t *test) {
 
 func schemaSteps(t *test) {
 	for i, m := range t.dialect().Migrations(dialect.Names{Prefix: t.Prefix}) {
-		if m.Version != i || m.Title == "" || len(m.Statements) == 0 {
-			t.Errorf("step %d is number %d with title %q and %d statements", i, m.Version, m.Title, len(m.Statements))
-		}
+		t.failIf(m.Version != i || m.Title == "" || len(m.Statements) == 0,
+			"step %d is number %d with title %q and %d statements", i, m.Version, m.Title, len(m.Statements))
 	}
 }
 
@@ -208,10 +189,240 @@ func schemaDrop(t *test) {
 	t.wantErr("open after DropTables", err, dbq.ErrNotMigrated)
 	from, _, err := t.migrate()
 	t.must(err)
-	if from != 0 {
-		t.Errorf("migrate after DropTables came from %d, want 0", from)
-	}
+	t.failIf(from != 0, "migrate after DropTables came from %d, want 0", from)
 	if n := t.count(t.open(), "q"); n != 0 {
 		t.Errorf("%d tasks are there after DropTables, want none", n)
 	}
+}
+
+// valueName finds the names of values. It also finds the type of a PostgreSQL cast (::int): statements say CAST.
+var valueName = regexp.MustCompile(`:([a-z_]+)`)
+
+func schemaStatements(t *test) {
+	st := reflect.ValueOf(sqlrun.NewTexts(t.dialect(), dialect.Names{Prefix: t.Prefix}).Statements)
+	for i := range st.NumField() {
+		field, v := st.Type().Field(i).Name, st.Field(i)
+		mayBeEmpty := dialect.FieldOf(field).Optional
+		switch x := v.Interface().(type) {
+		case dialect.PlaceholderStyle, bool, []state.State:
+		case string:
+			t.checkStatement(field, x, mayBeEmpty)
+		case []string:
+			t.failIf(len(x) == 0 && !mayBeEmpty, "%s is empty", field)
+			for _, s := range x {
+				t.checkStatement(field, s, false)
+			}
+		case map[state.State]string: // conditions
+			for _, s := range x {
+				t.checkStatement(field, s, false)
+			}
+		case dialect.Batch:
+			if x.SQL != "" || !mayBeEmpty {
+				t.checkBatch(field, x)
+			}
+		case map[string]dialect.Batch:
+			t.failIf(len(x) == 0, "%s is empty: Checkout has no statement", field)
+			for _, b := range x {
+				if b.Max == 0 { // a plain text
+					t.checkStatement(field, b.SQL, false)
+				} else {
+					t.checkBatch(field, b)
+				}
+			}
+		default:
+			t.Errorf("this suite does not know how to check the field %s", field)
+		}
+	}
+}
+
+func (t *test) checkBatch(field string, b dialect.Batch) {
+	t.failIf(b.Max < 1, "%s takes %d rows in one statement", field, b.Max)
+	if rows := strings.Count(b.SQL, "{rows}"); (b.Row != "") != (rows == 1) || rows > 1 {
+		t.Errorf("%s has the row %q and %d times {rows} in %s", field, b.Row, rows, b.SQL)
+	}
+	t.checkStatement(field, b.SQL, false)
+	t.checkStatement(field, b.Row, true)
+}
+
+func (t *test) checkStatement(field, text string, mayBeEmpty bool) {
+	t.failIf(strings.TrimSpace(text) == "" && !mayBeEmpty, "%s is empty", field)
+	t.failIf(field == "Limit" && strings.Count(text, ":limit") != 1, "Limit must hold :limit once: %s", text)
+	t.failIf(strings.Contains(text, "?"),
+		"%s holds a question mark, which the core takes for a placeholder: %s", field, text)
+	if _, asks := t.dialect().(dialect.Searcher); field == "Own" || field == "Next" && asks {
+		return // only the dialect knows the values
+	}
+	f := dialect.FieldOf(field)
+	documented := slices.Concat(f.Args, f.Columns)
+	for _, m := range valueName.FindAllStringSubmatch(text, -1) {
+		if !slices.Contains(documented, strings.TrimSuffix(m[1], "_size")) {
+			t.Errorf("%s asks for :%s, which is not one of %q", field, m[1], documented)
+		}
+	}
+}
+
+func schemaNames(t *test) {
+	st := reflect.ValueOf(sqlrun.NewTexts(t.dialect(), dialect.Names{Prefix: "otherprefix_"}))
+	usual := regexp.MustCompile(`\bdbq_\w`)
+	var look func(field string, v reflect.Value)
+	look = func(field string, v reflect.Value) {
+		switch v.Kind() {
+		case reflect.String:
+			if found := usual.FindString(v.String()); found != "" {
+				t.Errorf("%s names a table of the default prefix under another one: %s", field, v.String())
+			}
+		case reflect.Struct:
+			for i := range v.NumField() {
+				look(field, v.Field(i))
+			}
+		case reflect.Slice:
+			for i := range v.Len() {
+				look(field, v.Index(i))
+			}
+		case reflect.Map:
+			for _, k := range v.MapKeys() {
+				look(field, v.MapIndex(k))
+			}
+		}
+	}
+	for i := range st.NumField() {
+		look(st.Type().Field(i).Name, st.Field(i))
+	}
+}
+
+// A nextVersion is a dialect whose next schema version adds a column. Programs from version oldest on work with it.
+type nextVersion struct {
+	dialect.Dialect
+	oldest int
+}
+
+// Migrations are the dialect's own, and one more.
+func (d nextVersion) Migrations(n dialect.Names) []dialect.Migration {
+	steps := d.Dialect.Migrations(n)
+	add := func(table string) string {
+		return "ALTER TABLE " + n.Table(table) + fmt.Sprintf(" ADD added%d INTEGER", len(steps))
+	}
+	return append(steps, dialect.Migration{Version: len(steps), Title: "one more column", Compatible: d.oldest,
+		Statements: []string{add("task"), add("archive")}})
+}
+
+// BindValue is the dialect's own.
+func (d nextVersion) BindValue(v any) any {
+	if own, ok := d.Dialect.(dialect.ValueBinder); ok {
+		return own.BindValue(v)
+	}
+	return v
+}
+
+// Inline is the dialect's own.
+func (d nextVersion) Inline(text []byte, v any) ([]byte, bool) {
+	if own, ok := d.Dialect.(dialect.Inliner); ok {
+		return own.Inline(text, v)
+	}
+	return text, false
+}
+
+// RunBatch and NeedsTx are the dialect's own, or those of a dialect without them.
+func (d nextVersion) RunBatch(
+	ctx context.Context, s *dialect.Session, c dialect.Conn, op dialect.Op, args dialect.Args, n int,
+) (dialect.Changed, error) {
+	if own, ok := d.Dialect.(dialect.BatchRunner); ok {
+		return own.RunBatch(ctx, s, c, op, args, n)
+	}
+	rows, err := s.QueryBatch(ctx, c, s.Statements.Batch(op), args, n)
+	return dialect.Changed{Rows: rows}, err
+}
+
+func (d nextVersion) NeedsTx(s *dialect.Session, op dialect.Op, args dialect.Args, n int) bool {
+	own, ok := d.Dialect.(dialect.BatchRunner)
+	return !ok || own.NeedsTx(s, op, args, n)
+}
+
+// openNextVersion opens a client as a program of the next version does, which migrates, on a pool of its own.
+func (t *test) openNextVersion(d dialect.Dialect) *dbq.Client {
+	_, pool, err := sqlrun.Open(t.ctx, t.DSN)
+	t.must(err)
+	t.Cleanup(func() { pool.Close() })
+	c := must(dbq.New(t.ctx, pool.Write, d, t.options(dbq.WithMigrate())...))
+	t.register(c)
+	return c
+}
+
+func schemaRollingDeploy(t *test) {
+	older := t.open()
+	q := older.Queue("q")
+	_, newest, err := t.migrate()
+	t.must(err)
+	held := t.takeNew(q, dbq.NewTask{Payload: []byte("x")}, long)
+	t.useEverything(older, "before")
+
+	newer := t.openNextVersion(nextVersion{t.dialect(), newest})
+	must(newer.DB().ExecContext(t.ctx, fmt.Sprintf("UPDATE %stask SET added%d = 7", t.Prefix, newest+1)))
+	t.useEverything(newer, "newer")
+	t.useEverything(older, "older, still open")
+	t.must(q.Complete(t.ctx, held.Lease, nil))
+
+	again := must(t.openAsIs())
+	t.useEverything(again, "older, opened again")
+	t.useEverything(t.open(), "older, opened with WithMigrate")
+	if from, to, err := t.migrate(); err != nil || from != newest+1 || to != newest+1 {
+		t.Errorf("migrating tables of a newer version that is compatible went from %d to %d, error %v, want %d to %[4]d",
+			from, to, err, newest+1)
+	}
+	fromNewer := t.enqueue(newer.Queue("handed over"), dbq.NewTask{Payload: []byte("y")})
+	task := t.take(again.Queue("handed over"), long)
+	t.must(again.Queue("handed over").Complete(t.ctx, task.Lease, nil))
+	t.wantState(newer, fromNewer, dbq.StateCompleted)
+}
+
+// useEverything sends tasks of a queue of its own through everything that a program does.
+func (t *test) useEverything(c *dbq.Client, name string) {
+	const n, keep = 60, time.Millisecond // enough for the statements of batches
+	q := c.Queue(name)
+	t.enqueueMany(q, n-1, nil)
+	t.enqueue(q, dbq.NewTask{Reference: name})
+	_, err := q.Enqueue(t.ctx, dbq.NewTask{Reference: name})
+	t.wantErr(name+": the same reference", err, dbq.ErrDuplicate)
+	tasks := t.checkout(q, n, long)
+	if len(tasks) != n {
+		t.Fatalf("%s: %d tasks were checked out, want %d", name, len(tasks), n)
+	}
+	must(q.Extend(t.ctx, tasks[0].Lease, long))
+	t.must(q.Settle(t.ctx, tasks[0].Lease, dbq.Parked(errBoom)))
+	t.must(admin.New(c).Operate(t.ctx, admin.Quarantine, tasks[0].ID))
+	t.must(admin.New(c).Operate(t.ctx, admin.Reenqueue, tasks[0].ID))
+	t.must(q.Settle(t.ctx, tasks[1].Lease, dbq.Deleted()))
+	t.inTx(c, func(tx *sql.Tx) error { return q.CompleteTx(t.ctx, tx, tasks[2].Lease, []byte("result")) })
+	var rest []dbq.Lease
+	var attempts []dbq.Attempt
+	for _, task := range tasks[3:] {
+		rest = append(rest, task.Lease)
+		attempts = append(attempts, dbq.Attempt{Task: task.ID, Attempt: 1, Fence: task.Fence, Outcome: dbq.AttemptCompleted})
+	}
+	lost, err := completeAll(t.ctx, q, rest)
+	if err != nil || len(lost) > 0 {
+		t.Fatalf("%s: completing %d tasks lost %d, error %v", name, len(rest), len(lost), err)
+	}
+	t.record(q, attempts...)
+	t.awaitAge(c, rest[len(rest)-1].Task, keep)
+	done, err := admin.New(c).Clean(t.ctx, q.Name(), dbq.Retention{Completed: keep, Archive: true})
+	if err != nil || done.Tasks != n-2 {
+		t.Fatalf("%s: cleaned %+v, error %v, want %d tasks", name, done, err, n-2)
+	}
+	archived, err := admin.New(c).Archived(t.ctx, admin.Filter{Queue: name, Limit: n})
+	t.failIf(err != nil || len(archived) != n-2 || string(archived[0].Result) != "result",
+		"%s: the archive has %d tasks, error %v, want %d, the first with its result", name, len(archived), err, n-2)
+}
+
+func schemaNewer(t *test) {
+	_, newest, err := t.migrate()
+	t.must(err)
+	t.openNextVersion(nextVersion{t.dialect(), 0})
+	_, err = t.openAsIs()
+	t.wantErr("open", err, dbq.ErrSchemaNew)
+	_, err = dbq.Open(t.ctx, t.DSN, t.options(dbq.WithMigrate())...)
+	t.wantErr("open with WithMigrate", err, dbq.ErrSchemaNew)
+	from, _, err := t.migrate()
+	t.wantErr("migrate", err, dbq.ErrSchemaNew)
+	t.failIf(from != newest+1, "migrate says the tables are at %d, want %d", from, newest+1)
 }

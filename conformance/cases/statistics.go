@@ -1,7 +1,6 @@
 package cases
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"time"
@@ -10,16 +9,12 @@ import (
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/internal/series"
-	"github.com/dbq-go/dbq/worker"
 )
 
 // statisticsCases are the statistics over time. The laws about roll-up and retention use times long ago, so that they
 // need not wait.
 func statisticsCases() []Case {
 	return inGroup("Statistics",
-		Case{Name: "WorkersReportWhatHappened", run: statisticsOfWorkers,
-			Law: "When workers have stopped, the statistics of their queues add up to what they did: attempts that began, " +
-				"failed and were released, and tasks that were completed and poisoned."},
 		Case{Name: "LostAnswerCountsOnce", Once: true, run: statisticsLostAnswer,
 			Law: "A report that is repeated because its answer was lost counts once, and reports of several workers for " +
 				"the same minute add up."},
@@ -29,23 +24,18 @@ func statisticsCases() []Case {
 		Case{Name: "UnsampledIsUnknown", Once: true, run: statisticsUnsampled,
 			Law: "Each point has how many samples were taken in its period, also in an empty queue and after minutes were " +
 				"added up: where there is none, nobody counted tasks."},
-		Case{Name: "SamplerHandsOver", Once: true, run: statisticsHandOver,
-			Law: "One member samples at a time, and when it dies, another takes over."},
 		Case{Name: "RollUpKeepsSums", Once: true, run: statisticsRollUp,
 			Law: "Adding minutes up to hours and days changes no sum, percentile or highest number, also if two clients do it " +
 				"at once, and afterwards a series of any step has the same sums."},
 		Case{Name: "RetentionRemoves", Once: true, run: statisticsRetention,
 			Law: "Minutes, hours and days are removed when their retention has passed, and not before they have been added up."},
-		Case{Name: "OffWritesNothing", Once: true, run: statisticsOff,
-			Law: "A worker with NoStatistics, or of a queue with this setting, reports nothing, and an idle worker neither."},
 	)
 }
 
 // statistics returns the sums of a queue's series over the last minutes and the next.
 func (t *test) statistics(c *dbq.Client, queue string) (sum admin.Point) {
 	now := t.now(c)
-	ps, err := admin.New(c).Series(t.ctx, queue, now.Add(-10*time.Minute), now.Add(10*time.Minute), time.Minute)
-	t.must(err)
+	ps := must(admin.New(c).Series(t.ctx, queue, now.Add(-10*time.Minute), now.Add(10*time.Minute), time.Minute))
 	return sumOf(ps)
 }
 
@@ -63,51 +53,6 @@ func sumOf(ps []admin.Point) (sum admin.Point) {
 		sum.RunTime.P99 = max(sum.RunTime.P99, p.RunTime.P99)
 	}
 	return sum
-}
-
-func statisticsOfWorkers(t *test) {
-	const n = 200
-	queues := []string{"one", "two"}
-	c := t.open()
-	for _, queue := range queues {
-		t.enqueueMany(c.Queue(queue), n, func(i int, nt *dbq.NewTask) {
-			nt.MaxAttempts = 2
-			nt.Kind = map[int]string{0: "poison", 1: "fail", 2: "release"}[i%10]
-		})
-	}
-	handler := worker.HandlerFunc(func(_ context.Context, task dbq.Task) dbq.Outcome {
-		switch {
-		case task.Kind == "poison":
-			return dbq.Poisoned(errBoom)
-		case task.Kind == "fail":
-			return dbq.RetryIn(0, errBoom) // twice
-		case task.Kind == "release" && task.Fence == 1:
-			return dbq.Released(0)
-		}
-		return dbq.Completed(nil)
-	})
-	var all sync.WaitGroup
-	for _, queue := range []string{"one", "one", "two"} {
-		other := t.open()
-		q := other.Queue(queue)
-		all.Go(func() {
-			t.must((&worker.Worker{Queue: q, Handler: handler, UntilEmpty: true, Batch: 20}).Run(t.ctx))
-		})
-	}
-	all.Wait()
-	for _, queue := range queues {
-		got := t.statistics(c, queue)
-		if latency, took := got.Latency.P99, got.RunTime.P99; latency <= 0 || latency > defaultPatience || took <= 0 {
-			t.Errorf("%s: the latency is up to %v and the run time up to %v", queue, latency, took)
-		}
-		got.Latency, got.RunTime = admin.Percentiles{}, admin.Percentiles{}
-		const tenth = n / 10
-		want := admin.Point{Started: n + 2*tenth, Completed: n - 2*tenth, Failed: 3 * tenth, Poisoned: 2 * tenth,
-			Released: tenth}
-		if fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("%s: got  %+v\nwant %+v", queue, got, want)
-		}
-	}
 }
 
 // report is what a source did in a minute, for laws that write it themselves.
@@ -130,9 +75,8 @@ func statisticsLostAnswer(t *test) {
 	want := admin.Point{Started: 8, Completed: 6, Failed: 2, Due: 50}
 	got := t.statistics(t.open(), "q")
 	want.Latency.P99, want.RunTime.P99 = got.Latency.P99, got.RunTime.P99
-	if fmt.Sprint(got) != fmt.Sprint(want) || got.Latency.P99 != 48*time.Microsecond {
-		t.Errorf("got  %+v\nwant %+v", got, want)
-	}
+	t.failIf(fmt.Sprint(got) != fmt.Sprint(want) || got.Latency.P99 != 48*time.Microsecond,
+		"got  %+v\nwant %+v", got, want)
 }
 
 func statisticsSamples(t *test) {
@@ -147,21 +91,18 @@ func statisticsSamples(t *test) {
 		t.must(q.Settle(t.ctx, task.Lease, dbq.Parked(errBoom)))
 	}
 	t.enqueue(c.Queue("without"), dbq.NewTask{})
-	done := t.takeNew(c.Queue("done"), dbq.NewTask{}, long)
-	t.must(c.Queue("done").Complete(t.ctx, done.Lease, nil))
+	t.settleNew(c.Queue("done"), dbq.NewTask{}, dbq.Completed(nil))
 	minutes := time.Now().Truncate(time.Minute)
 	for _, at := range []time.Time{minutes.Add(-time.Minute), minutes, minutes.Add(time.Minute)} {
 		for range 2 {
 			t.must(st.Sample(t.ctx, at.UnixMicro(), func(queue string) bool { return queue == "without" }))
 		}
 	}
-	ps, err := admin.New(c).Series(t.ctx, "q", minutes.Add(-time.Hour), minutes.Add(2*time.Minute), time.Minute)
-	t.must(err)
+	ps := must(admin.New(c).Series(t.ctx, "q", minutes.Add(-time.Hour), minutes.Add(2*time.Minute), time.Minute))
 	last := ps[len(ps)-1]
-	if last.Created != 25 || last.Processing != 2 || last.Error != 3 || last.Parked != 3 || last.Due != 15 ||
-		last.OldestDue <= 0 || sumOf(ps).Enqueued != 30 {
-		t.Errorf("got %+v, and %d enqueued", last, sumOf(ps).Enqueued)
-	}
+	t.failIf(last.Created != 25 || last.Processing != 2 || last.Error != 3 || last.Parked != 3 || last.Due != 15 ||
+		last.OldestDue <= 0 || sumOf(ps).Enqueued != 30,
+		"got %+v, and %d enqueued", last, sumOf(ps).Enqueued)
 	if got := t.statistics(c, "done"); got.Enqueued != 1 || got.Created != 0 {
 		t.Errorf("the queue with a completed task has %+v", got)
 	}
@@ -179,15 +120,12 @@ func statisticsUnsampled(t *test) {
 	}
 	t.must(st.AddReport(t.ctx, "a", report("busy", longAgo.Add(time.Minute), 5)))
 	check := func(queue string, over, step time.Duration, want string) {
-		ps, err := admin.New(c).Series(t.ctx, queue, longAgo, longAgo.Add(over), step)
-		t.must(err)
+		ps := must(admin.New(c).Series(t.ctx, queue, longAgo, longAgo.Add(over), step))
 		var got []int64
 		for _, p := range ps {
 			got = append(got, p.Samples)
 		}
-		if fmt.Sprint(got) != want {
-			t.Errorf("steps of %v of the queue %s have %v samples, want %s", step, queue, got, want)
-		}
+		t.failIf(fmt.Sprint(got) != want, "steps of %v of the queue %s have %v samples, want %s", step, queue, got, want)
 	}
 	for _, now := range []time.Time{longAgo, longAgo.AddDate(0, 0, 2)} { // before and after the roll-up
 		t.must(st.RollUp(t.ctx, now.UnixMicro()))
@@ -196,30 +134,9 @@ func statisticsUnsampled(t *test) {
 			check(queue, 9*time.Hour, time.Hour, "[2 1 0 0 0 0 0 1 0]")
 			check(queue, 48*time.Hour, 24*time.Hour, "[4 0]")
 		}
-		all, err := admin.New(c).SeriesOfAll(t.ctx, longAgo, longAgo.Add(4*time.Minute), time.Minute)
-		t.must(err)
-		if len(all) != 1 || all[0].Queue != "busy" || all[0].Points[0].Samples != 1 || all[0].Points[1].Samples != 0 {
-			t.Errorf("the series of all queues is %+v", all)
-		}
-	}
-}
-
-func statisticsHandOver(t *test) {
-	a, b := access.Of(t.open()).Control, access.Of(t.open()).Control
-	const role = "statistics"
-	lead := func(member string, ttl time.Duration) bool {
-		leads, err := map[string]interface {
-			TryLead(ctx context.Context, role, member string, ttl time.Duration) (bool, error)
-		}{"a": a, "b": b}[member].TryLead(t.ctx, role, member, ttl)
-		t.must(err)
-		return leads
-	}
-	if !lead("a", long) || lead("b", long) || !lead("a", short) {
-		t.Errorf("two members lead at once, or none")
-	}
-	t.eventually("the second member leads", func() bool { return lead("b", long) })
-	if lead("a", long) {
-		t.Errorf("the first member leads again beside the second")
+		all := must(admin.New(c).SeriesOfAll(t.ctx, longAgo, longAgo.Add(4*time.Minute), time.Minute))
+		t.failIf(len(all) != 1 || all[0].Queue != "busy" || all[0].Points[0].Samples != 1 || all[0].Points[1].Samples != 0,
+			"the series of all queues is %+v", all)
 	}
 }
 
@@ -244,8 +161,7 @@ func (t *test) addReports(c *dbq.Client) {
 // wholeSeries are the sums of the reports of addReports in steps of several lengths.
 func (t *test) wholeSeries(c *dbq.Client) (out []string) {
 	for _, step := range []time.Duration{time.Minute, 5 * time.Minute, time.Hour, 6 * time.Hour, 24 * time.Hour} {
-		ps, err := admin.New(c).Series(t.ctx, "q", longAgo, longAgo.AddDate(0, 0, 3), step)
-		t.must(err)
+		ps := must(admin.New(c).Series(t.ctx, "q", longAgo, longAgo.AddDate(0, 0, 3), step))
 		busy := ps[:0:0]
 		for _, p := range ps {
 			if p.Started > 0 {
@@ -254,8 +170,7 @@ func (t *test) wholeSeries(c *dbq.Client) (out []string) {
 		}
 		out = append(out, fmt.Sprint(step, " ", busy))
 	}
-	all, err := admin.New(c).SeriesOfAll(t.ctx, longAgo, longAgo.AddDate(0, 0, 3), 24*time.Hour)
-	t.must(err)
+	all := must(admin.New(c).SeriesOfAll(t.ctx, longAgo, longAgo.AddDate(0, 0, 3), 24*time.Hour))
 	return append(out, fmt.Sprint(all))
 }
 
@@ -286,8 +201,7 @@ func statisticsRetention(t *test) {
 	c := t.open()
 	t.addReports(c)
 	started := func(step time.Duration) int64 {
-		ps, err := admin.New(c).Series(t.ctx, "q", longAgo, longAgo.AddDate(0, 0, 3), step)
-		t.must(err)
+		ps := must(admin.New(c).Series(t.ctx, "q", longAgo, longAgo.AddDate(0, 0, 3), step))
 		return sumOf(ps).Started
 	}
 	want := started(time.Minute)
@@ -303,28 +217,5 @@ func statisticsRetention(t *test) {
 				t.Errorf("after %d days, steps of %v have %d of %d attempts", at.days, step, got, want)
 			}
 		}
-	}
-}
-
-func statisticsOff(t *test) {
-	c := t.open()
-	run := func(queue string, edit func(w *worker.Worker)) {
-		w := worker.Worker{Queue: c.Queue(queue), UntilEmpty: true,
-			Handler: worker.Func(func(context.Context, dbq.Task) error { return nil })}
-		edit(&w)
-		t.must(w.Run(t.ctx))
-	}
-	t.enqueue(c.Queue("field"), dbq.NewTask{})
-	run("field", func(w *worker.Worker) { w.NoStatistics = true })
-	t.enqueue(c.Queue("set"), dbq.NewTask{})
-	t.must(admin.New(c).ConfigureQueue(t.ctx, "set", func(s *admin.QueueSettings) { s.NoStatistics = true }))
-	run("set", func(*worker.Worker) {})
-	run("idle", func(*worker.Worker) {})
-	t.enqueue(c.Queue("on"), dbq.NewTask{})
-	run("on", func(*worker.Worker) {})
-	now := t.now(c)
-	got, err := admin.New(c).SeriesOfAll(t.ctx, now.Add(-time.Hour), now.Add(time.Hour), time.Hour)
-	if err != nil || len(got) != 1 || got[0].Queue != "on" {
-		t.Errorf("statistics of %v (%v), want those of the queue on alone", got, err)
 	}
 }

@@ -2,6 +2,7 @@ package cases
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -11,6 +12,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 )
 
@@ -49,8 +51,7 @@ func (t *test) eventually(what string, ok func() bool) {
 
 // now returns the database's time.
 func (t *test) now(c *dbq.Client) time.Time {
-	now, err := c.Now(t.ctx)
-	t.must(err)
+	now := must(c.Now(t.ctx))
 	return now
 }
 
@@ -71,8 +72,7 @@ func (t *test) enqueueMany(q *dbq.Queue, n int, edit func(i int, nt *dbq.NewTask
 			edit(i, &ts[i])
 		}
 	}
-	out, err := q.EnqueueMany(t.ctx, ts)
-	t.must(err)
+	out := must(q.EnqueueMany(t.ctx, ts))
 	ids := make([]uuid.UUID, n)
 	for i, o := range out {
 		if o.Duplicate {
@@ -112,6 +112,40 @@ func (t *test) takeNew(q *dbq.Queue, nt dbq.NewTask, lease time.Duration) dbq.Ta
 		t.Fatalf("checkout returned task %s, want %s", task.ID, id)
 	}
 	return task
+}
+
+// settleNew enqueues a task, takes it and settles it.
+func (t *test) settleNew(q *dbq.Queue, nt dbq.NewTask, o dbq.Outcome) dbq.Task {
+	task := t.takeNew(q, nt, long)
+	t.must(q.Settle(t.ctx, task.Lease, o))
+	return task
+}
+
+// takeAll enqueues n tasks and takes them.
+func (t *test) takeAll(q *dbq.Queue, n int, lease time.Duration) []dbq.Task {
+	t.enqueueMany(q, n, nil)
+	tasks := t.checkout(q, n, lease)
+	if len(tasks) != n {
+		t.Fatalf("checkout returned %d tasks, want %d", len(tasks), n)
+	}
+	return tasks
+}
+
+func leasesOf(tasks []dbq.Task) []dbq.Lease {
+	leases := make([]dbq.Lease, len(tasks))
+	for i, task := range tasks {
+		leases[i] = task.Lease
+	}
+	return leases
+}
+
+// allTo returns settlements that end all attempts alike.
+func allTo(o dbq.Outcome, leases ...dbq.Lease) []dbq.Settlement {
+	ss := make([]dbq.Settlement, len(leases))
+	for i, l := range leases {
+		ss[i] = settlement(l, o)
+	}
+	return ss
 }
 
 // takeOver takes a task whose lease has expired. It may need several checkouts: not each one looks for such tasks.
@@ -158,17 +192,14 @@ func (t *test) abandon(q *dbq.Queue) dbq.Task {
 
 // get reads a task that must exist.
 func (t *test) get(c *dbq.Client, id uuid.UUID) dbq.Task {
-	task, err := c.Get(t.ctx, id)
-	t.must(err)
+	task := must(c.Get(t.ctx, id))
 	return task
 }
 
 // wantState records a failure unless the task is in a state, and returns the task.
 func (t *test) wantState(c *dbq.Client, id uuid.UUID, want dbq.State) dbq.Task {
 	task := t.get(c, id)
-	if task.State != want {
-		t.Errorf("the task is %v, want %v", task.State, want)
-	}
+	t.failIf(task.State != want, "the task is %v, want %v", task.State, want)
 	return task
 }
 
@@ -198,8 +229,7 @@ func (t *test) wantNone(what string, q *dbq.Queue) {
 func (t *test) list(c *dbq.Client, f admin.Filter) []dbq.Task {
 	var all []dbq.Task
 	for f.Limit = 100; ; f.After = all[len(all)-1].ID {
-		page, err := admin.New(c).List(t.ctx, f)
-		t.must(err)
+		page := must(admin.New(c).List(t.ctx, f))
 		all = append(all, page...)
 		if len(page) < f.Limit {
 			return all
@@ -212,10 +242,15 @@ func (t *test) count(c *dbq.Client, queue string) int {
 	return len(t.list(c, admin.Filter{Queue: queue}))
 }
 
+// wantCount records a failure unless a queue has n tasks, in any state.
+func (t *test) wantCount(c *dbq.Client, queue string, n int) {
+	got := t.count(c, queue)
+	t.failIf(got != n, "queue %q has %d tasks, want %d", queue, got, n)
+}
+
 // dialect returns the dialect of the DSN.
 func (t *test) dialect() dialect.Dialect {
-	d, err := dialect.Lookup(t.DSN)
-	t.must(err)
+	d := must(dialect.Lookup(t.DSN))
 	return d.Dialect
 }
 
@@ -270,4 +305,91 @@ func stamp(t time.Time) string {
 		return "-"
 	}
 	return t.Format("2006-01-02T15:04:05.000000")
+}
+
+// A call is one of the methods that talk to the database, for laws that are about all of them.
+type call struct {
+	name    string
+	plain   func(ctx context.Context) error
+	tx      func(ctx context.Context, tx dbq.Tx) error // instead of plain
+	settles bool                                       // carries a lease
+}
+
+// makeCall makes the call. One that needs a transaction gets one on c, which is rolled back afterwards.
+func (t *test) makeCall(ctx context.Context, c *dbq.Client, call call) error {
+	if call.tx == nil {
+		return call.plain(ctx)
+	}
+	tx := t.beginTx(c)
+	defer tx.Rollback() // a cancelled statement may have ended it already
+	return call.tx(ctx, tx)
+}
+
+// queueCalls returns the methods of a queue as calls.
+func queueCalls(q *dbq.Queue, l dbq.Lease) []call {
+	settle := func(name string, f func(ctx context.Context) error) call {
+		return call{name: name, plain: f, settles: true}
+	}
+	return []call{
+		{name: "enqueue", plain: func(ctx context.Context) error { _, err := q.Enqueue(ctx, dbq.NewTask{}); return err }},
+		{name: "enqueueMany", plain: func(ctx context.Context) error {
+			_, err := q.EnqueueMany(ctx, make([]dbq.NewTask, 3))
+			return err
+		}},
+		{name: "enqueueTx", tx: func(ctx context.Context, tx dbq.Tx) error {
+			_, err := q.EnqueueTx(ctx, tx, dbq.NewTask{})
+			return err
+		}},
+		{name: "enqueueManyTx", tx: func(ctx context.Context, tx dbq.Tx) error {
+			_, err := q.EnqueueManyTx(ctx, tx, make([]dbq.NewTask, 3))
+			return err
+		}},
+		{name: "find", plain: func(ctx context.Context) error { _, err := q.Find(ctx, "r"); return err }},
+		{name: "checkout", plain: func(ctx context.Context) error { _, err := q.Checkout(ctx, 1, long); return err }},
+		settle("complete", func(ctx context.Context) error { return q.Complete(ctx, l, nil) }),
+		settle("settleDeleted", func(ctx context.Context) error { return q.Settle(ctx, l, dbq.Deleted()) }),
+		settle("fail", func(ctx context.Context) error { return q.Settle(ctx, l, dbq.RetryIn(0, errBoom)) }),
+		settle("poison", func(ctx context.Context) error { return q.Settle(ctx, l, dbq.Poisoned(errBoom)) }),
+		settle("release", func(ctx context.Context) error { return q.Settle(ctx, l, dbq.Released(0)) }),
+		settle("settleMany", func(ctx context.Context) error {
+			_, err := q.SettleMany(ctx, []dbq.Settlement{settlement(l, dbq.Completed(nil)), settlement(l, dbq.Deleted())})
+			return err
+		}),
+		settle("extend", func(ctx context.Context) error { _, err := q.Extend(ctx, l, long); return err }),
+		settle("extendMany", func(ctx context.Context) error {
+			_, _, err := q.ExtendMany(ctx, []dbq.Lease{l}, long)
+			return err
+		}),
+		{name: "completeTx", settles: true, tx: func(ctx context.Context, tx dbq.Tx) error {
+			return q.CompleteTx(ctx, tx, l, nil)
+		}},
+		{name: "settleDeletedTx", settles: true, tx: func(ctx context.Context, tx dbq.Tx) error {
+			return q.SettleTx(ctx, tx, l, dbq.Deleted())
+		}},
+	}
+}
+
+// allCalls returns the methods of a client and of its queue q as calls.
+func allCalls(c *dbq.Client, l dbq.Lease) []call {
+	calls := append(queueCalls(c.Queue("q"), l), []call{
+		{name: "get", plain: func(ctx context.Context) error { _, err := c.Get(ctx, l.Task); return err }},
+		{
+			name:  "list",
+			plain: func(ctx context.Context) error { _, err := admin.New(c).List(ctx, admin.Filter{}); return err },
+		},
+		{name: "stats", plain: func(ctx context.Context) error { _, err := admin.New(c).Stats(ctx); return err }},
+		{name: "wait", plain: func(ctx context.Context) error { _, err := c.Wait(ctx, l.Task); return err }},
+		{name: "now", plain: func(ctx context.Context) error { _, err := c.Now(ctx); return err }},
+	}...)
+	for _, tr := range state.ByOperator() {
+		calls = append(calls,
+			call{name: string(tr.Event), plain: func(ctx context.Context) error {
+				return admin.New(c).Operate(ctx, tr.Event, l.Task)
+			}},
+			call{name: string(tr.Event) + " by filter", plain: func(ctx context.Context) error {
+				_, err := admin.New(c).OperateMany(ctx, tr.Event, admin.Filter{Limit: 10})
+				return err
+			}})
+	}
+	return calls
 }

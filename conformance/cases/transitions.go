@@ -34,9 +34,7 @@ func situations() []situation {
 	settled := func(settle dbq.Outcome) func(*test, *dbq.Queue, dbq.NewTask) uuid.UUID {
 		return func(t *test, q *dbq.Queue, nt dbq.NewTask) uuid.UUID {
 			task := t.takeNew(q, nt, long)
-			out, err := q.SettleMany(t.ctx, []dbq.Settlement{settlement(task.Lease, settle)})
-			t.must(err)
-			t.must(out[0].Err)
+			t.must(q.Settle(t.ctx, task.Lease, settle))
 			return task.ID
 		}
 	}
@@ -236,9 +234,7 @@ func transitionCase(a action, s situation) Case {
 			}
 			return
 		}
-		if err != nil {
-			t.Fatalf("%s: %v", a.name, err)
-		}
+		t.must(err)
 		wantMoved(t, q.Client(), a, tr, to, before)
 	}
 	return c
@@ -293,9 +289,7 @@ func wantMoved(t *test, c *dbq.Client, a action, tr state.Transition, to state.S
 	case state.Reset:
 		attempt = 0
 	}
-	if after.Attempt != attempt {
-		t.Errorf("attempt is %d after %d, want %d", after.Attempt, before.Attempt, attempt)
-	}
+	t.failIf(after.Attempt != attempt, "attempt is %d after %d, want %d", after.Attempt, before.Attempt, attempt)
 	if tr.GrowsFence(before.State) {
 		fence++
 	}
@@ -303,9 +297,7 @@ func wantMoved(t *test, c *dbq.Client, a action, tr state.Transition, to state.S
 	if before.State == state.None && after.Fence > before.Fence {
 		fence = after.Fence
 	}
-	if after.Fence != fence {
-		t.Errorf("fence is %d after %d, want %d", after.Fence, before.Fence, fence)
-	}
+	t.failIf(after.Fence != fence, "fence is %d after %d, want %d", after.Fence, before.Fence, fence)
 	wantDue(t, c, a, after)
 	if leased := after.State == state.Processing; leased == after.LeaseUntil.IsZero() {
 		t.Errorf("the lease of a task in %v ends at %v", after.State, after.LeaseUntil)
@@ -334,10 +326,7 @@ func wantDue(t *test, c *dbq.Client, a action, after dbq.Task) {
 	case !after.Due.IsZero():
 		got = atOnce
 	}
-	if got != want {
-		t.Errorf("the task has %s (%v), want %s", got, after.Due, want)
-	}
-	if after.Parked() != (after.State == state.Error && want == never) {
-		t.Errorf("parked is %v for a task in %v with %s", after.Parked(), after.State, want)
-	}
+	t.failIf(got != want, "the task has %s (%v), want %s", got, after.Due, want)
+	t.failIf(after.Parked() != (after.State == state.Error && want == never),
+		"parked is %v for a task in %v with %s", after.Parked(), after.State, want)
 }

@@ -1,7 +1,12 @@
 package cases
 
 import (
+	"context"
+	"database/sql"
+	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -31,32 +36,60 @@ func uniqueCases() []Case {
 		Case{Name: "DebouncePostponesTheDueTime", Once: true, run: uniqueDebounce,
 			Law: "UniqueDebounce postpones a waiting task to the delay from now, never makes it due earlier, and leaves its " +
 				"payload."},
-		Case{Name: "DebounceIsBounded", Once: true, run: uniqueBounded,
-			Law: "UniqueDebounce and UniqueReplace never postpone a task beyond MaxWait after it was created."},
 		Case{Name: "DoesNotChangeRunningOrEndedTasks", Once: true, run: uniqueNeverLeased,
 			Law: "An enqueue with a key never changes a task that runs or has ended, whatever OnConflict says."},
 		Case{Name: "KeysOfOtherScopesDoNotConflict", Once: true, run: uniqueApart,
 			Law: "Equal keys of different queues, scopes and periods, and of windows, do not exclude each other; " +
 				"keys are compared byte by byte."},
-		Case{Name: "WithoutKeyThePayloadIsTheKey", Once: true, run: uniqueWithoutKey,
-			Law: "Without a key, tasks of one kind with one payload exclude each other, and no others."},
 		Case{Name: "RollbackFreesTheKey", Once: true, run: uniqueRolledBack,
 			Law: "When the transaction that enqueued a unique task rolls back, its key is free again, and the task that it " +
 				"changed is restored."},
 		Case{Name: "TakenReferenceLeavesKeyFree", Once: true, run: uniqueReference,
 			Law: "If a unique task's key is free and its reference is taken, it is a duplicate and its key stays free."},
-		Case{Name: "RepeatedWithSameID", Once: true, run: uniqueRepeated,
-			Law: "Repeating an enqueue of a unique task with the same id adds and changes nothing."},
 		Case{Name: "SameKeyInOneCall", Once: true, run: uniqueInOneCall,
 			Law: "The tasks of one call with the same key take effect one after the other, beside any number of others."},
 		Case{Name: "ReturnedTaskBesideNewOne", Once: true, run: uniqueReturned,
 			Law: "A task that returns to the queue after another one has taken its key runs beside that one, which keeps the " +
 				"key."},
-		Case{Name: "InvalidIsRefused", Once: true, run: uniqueInvalid,
-			Law: "A unique rule outside its limits, or with fields that exclude each other, is refused and changes nothing."},
 		Case{Name: "CleanRemovesOldKeys", Once: true, run: uniqueClean,
 			Law: "Cleaning removes the expired keys of tasks that are completed or removed, and no key of one that can still " +
 				"run, such as one in POISON, which an operator may reenqueue."},
+		Case{Name: "RefusedEnqueueLeavesKeyFree", Once: true, run: refusedLeavesKeyFree,
+			Law: "An enqueue that is refused because of its id takes no key, neither while a task waits nor for a period or " +
+				"a window."},
+		Case{Name: "KeyIsOfItsQueue", Once: true, run: keyIsOfItsQueue,
+			Law: "A key names tasks of its own queue alone: one that moved to another queue under its id neither has the " +
+				"key nor is changed by it."},
+		Case{Name: "IDOfAnotherQueue", Once: true, run: idOfAnotherQueue,
+			Law: "An enqueue with the id of another queue's task is refused with ErrWrongQueue and adds none of its tasks, " +
+				"and a caller's transaction stays usable."},
+		Case{Name: "IDTakenMeanwhile", Once: true, run: idTakenMeanwhile,
+			Law: "Of two concurrent enqueues of one id, one adds the task. The other reports a duplicate or, for another " +
+				"queue, ErrWrongQueue; a transaction that cannot see the task may get ErrConflict. With an error it adds none of " +
+				"its tasks, and a caller's transaction stays usable."},
+		Case{Name: "OnlyOneIsAdded", Once: true, run: uniqueRace,
+			Law: "Of many concurrent enqueues with one key, exactly one adds a task and the others get its id, whether the " +
+				"key is new or that of a task that has ended."},
+		Case{Name: "ConcurrentBatches", Once: true, run: uniqueMany,
+			Law: "Concurrent batches with keys in common, in any order and with any rules, all succeed, and leave one task " +
+				"for each key."},
+		Case{Name: "OnlyOneRuns", run: uniqueOnlyOneRuns,
+			Law: "Beside workers, two tasks with one key that is held until its task ends never run at the same time."},
+		Case{Name: "ReplacedWhileCheckedOut", run: uniqueReplacedRace,
+			Law: "When a task is replaced while it is checked out, either it runs with what it was replaced by, or another " +
+				"one does."},
+		Case{Name: "WaitsForTheTransaction", Once: true, run: uniqueWaits,
+			Law: "An enqueue with a key that an open transaction has taken is a duplicate if that commits, and adds a task if " +
+				"it rolls back."},
+		Case{Name: "DoesNotStartBeforeTheCommit", run: uniqueKeptTaskWaits,
+			Law: "A waiting task that makes an enqueue in a transaction a duplicate does not start before that transaction " +
+				"ends."},
+		Case{Name: "AtEveryIsolationLevel", Once: true, run: uniqueLevels,
+			Law: "At every isolation level, a transaction either enqueues unique tasks by the state at its commit, or fails " +
+				"with ErrConflict."},
+		Case{Name: "CompleteAndEnqueueSuccessor", Once: true, run: uniqueSuccessor,
+			Law: "A transaction that completes a task can enqueue its successor with the same key while others enqueue it, " +
+				"too."},
 	)
 }
 
@@ -77,8 +110,7 @@ func debouncing(key string, most time.Duration) *dbq.Unique {
 
 // enqueueOne enqueues a task by EnqueueMany, for its whole outcome.
 func (t *test) enqueueOne(q *dbq.Queue, nt dbq.NewTask) dbq.Enqueued {
-	out, err := q.EnqueueMany(t.ctx, []dbq.NewTask{nt})
-	t.must(err)
+	out := must(q.EnqueueMany(t.ctx, []dbq.NewTask{nt}))
 	return out[0]
 }
 
@@ -86,14 +118,11 @@ func (t *test) enqueueOne(q *dbq.Queue, nt dbq.NewTask) dbq.Enqueued {
 func (t *test) wantDuplicate(when string, q *dbq.Queue, nt dbq.NewTask, of uuid.UUID) {
 	id, err := q.Enqueue(t.ctx, nt)
 	t.wantErr(when, err, dbq.ErrDuplicate)
-	if id != of {
-		t.Errorf("%s: the id is %s, want that of the task with the key, %s", when, id, of)
-	}
+	t.failIf(id != of, "%s: the id is %s, want that of the task with the key, %s", when, id, of)
 }
 
 func uniqueOnlyOneWaits(t *test) {
-	c := t.open()
-	q := c.Queue("q")
+	c, q := t.openQueue()
 	nt := dbq.NewTask{Payload: []byte("1"), Unique: pending("k")}
 	first := t.enqueue(q, nt)
 	before := t.get(c, first)
@@ -109,8 +138,7 @@ func uniqueOnlyOneWaits(t *test) {
 }
 
 func uniqueOnlyOneUnfinished(t *test) {
-	c := t.open()
-	q := c.Queue("q")
+	q := t.open().Queue("q")
 	nt := dbq.NewTask{Unique: unfinished("k")}
 	first := t.enqueue(q, nt)
 	t.wantDuplicate("while it waits", q, nt, first)
@@ -152,12 +180,10 @@ func uniqueFreed(t *test) {
 }
 
 func uniqueByPeriod(t *test) {
-	c := t.open()
-	q := c.Queue("q")
+	c, q := t.openQueue()
 	hour := &dbq.Unique{Key: "k", Period: time.Hour}
 	at := func(when string) dbq.NewTask {
-		due, err := time.Parse(time.RFC3339Nano, when)
-		t.must(err)
+		due := must(time.Parse(time.RFC3339Nano, when))
 		return dbq.NewTask{RunAt: due, Unique: hour}
 	}
 	first := t.enqueue(q, at("2038-01-19T03:00:00Z"))
@@ -176,16 +202,14 @@ func uniqueByPeriod(t *test) {
 	year := dbq.NewTask{Delay: 2 * time.Hour, Unique: &dbq.Unique{Key: "y", Period: dbq.MaxUniquePeriod}}
 	id := t.enqueue(q, year)
 	task, now := t.get(c, id), t.now(c)
-	if task.Due.Before(now.Add(year.Delay-time.Minute)) || task.Due.After(now.Add(year.Delay)) {
-		t.Errorf("it is due at %v, want two hours after %v", task.Due, now)
-	}
+	t.failIf(task.Due.Before(now.Add(year.Delay-time.Minute)) || task.Due.After(now.Add(year.Delay)),
+		"it is due at %v, want two hours after %v", task.Due, now)
 	year.RunAt, year.Delay = task.Due, 0
 	t.wantDuplicate("at its due time", q, year, id)
 }
 
 func uniqueInWindow(t *test) {
-	c := t.open()
-	q := c.Queue("q")
+	c, q := t.openQueue()
 	nt := func(delay time.Duration) dbq.NewTask {
 		return dbq.NewTask{Delay: delay, Unique: &dbq.Unique{Key: "k", Window: time.Hour}}
 	}
@@ -196,9 +220,8 @@ func uniqueInWindow(t *test) {
 	t.must(admin.New(c).Operate(t.ctx, admin.Purge, first))
 	t.wantDuplicate("after it was removed", q, nt(0), first)
 	earlier := func(d time.Duration) {
-		_, err := c.DB().ExecContext(t.ctx, fmt.Sprintf("UPDATE %sunique_key SET expires = expires - %d",
-			t.Prefix, d.Microseconds()))
-		t.must(err)
+		must(c.DB().ExecContext(t.ctx, fmt.Sprintf("UPDATE %sunique_key SET expires = expires - %d",
+			t.Prefix, d.Microseconds())))
 	}
 	earlier(time.Hour - time.Minute)
 	t.wantDuplicate("near the end of the window", q, nt(0), first)
@@ -209,8 +232,7 @@ func uniqueInWindow(t *test) {
 }
 
 func uniqueReplace(t *test) {
-	c := t.open()
-	q := c.Queue("q")
+	c, q := t.openQueue()
 	first := t.enqueue(q, dbq.NewTask{Kind: "old", Key: "old", Payload: []byte("old"), Reference: "r",
 		Priority: 7, Delay: long,
 		MaxAttempts: 3, Headers: map[string]string{"h": "old"}, Unique: replacing("k")})
@@ -236,14 +258,11 @@ func uniqueReplace(t *test) {
 	retry.Payload, retry.Headers, retry.Progress, retry.Key = nil, nil, nil, ""
 	retry.Fence++
 	t.wantUnchanged("the replacement", c, retry)
-	if n := t.count(c, "q"); n != 1 {
-		t.Errorf("there are %d tasks, want 1", n)
-	}
+	t.wantCount(c, "q", 1)
 }
 
 func uniqueDebounce(t *test) {
-	c := t.open()
-	q := c.Queue("q")
+	c, q := t.openQueue()
 	nt := dbq.NewTask{Payload: []byte("first"), Delay: time.Minute, Unique: debouncing("k", 0)}
 	first := t.enqueue(q, nt)
 	was := t.get(c, first)
@@ -256,38 +275,19 @@ func uniqueDebounce(t *test) {
 	}
 	before := t.now(c)
 	task := push(long)
-	if task.Due.Before(before.Add(long)) || task.Due.After(t.now(c).Add(long)) {
-		t.Errorf("it is due at %v, want an hour after %v", task.Due, before)
-	}
+	t.failIf(task.Due.Before(before.Add(long)) || task.Due.After(t.now(c).Add(long)),
+		"it is due at %v, want an hour after %v", task.Due, before)
 	was.Due = task.Due
 	t.wantUnchanged("the debounce", c, was)
 	if later := push(time.Second); !later.Due.Equal(task.Due) {
 		t.Errorf("a shorter delay moved it from %v to %v", task.Due, later.Due)
 	}
 	t.wantNone("after the debounce", q)
-	if n := t.count(c, "q"); n != 1 {
-		t.Errorf("there are %d tasks, want 1", n)
-	}
-}
-
-func uniqueBounded(t *test) {
-	c := t.open()
-	q := c.Queue("q")
-	first := t.enqueue(q, dbq.NewTask{Delay: time.Second, Unique: debouncing("k", long)})
-	created := t.get(c, first).Created
-	for _, u := range []*dbq.Unique{
-		debouncing("k", long), {Key: "k", OnConflict: dbq.UniqueReplace, MaxWait: long},
-	} {
-		t.enqueue(q, dbq.NewTask{Delay: long, Unique: u})
-		if due := t.get(c, first).Due; !due.Equal(created.Add(long)) {
-			t.Errorf("it is due at %v, want an hour after it was created at %v", due, created)
-		}
-	}
+	t.wantCount(c, "q", 1)
 }
 
 func uniqueNeverLeased(t *test) {
-	c := t.open()
-	q := c.Queue("q")
+	c, q := t.openQueue()
 	while := func(u *dbq.Unique) *dbq.Unique { u.While = dbq.UniqueUnfinished; return u }
 	rules := []*dbq.Unique{while(pending("k")), while(replacing("k")), while(debouncing("k", 0))}
 	task := t.takeNew(q, dbq.NewTask{Payload: []byte("leased"), Unique: rules[0]}, long)
@@ -300,9 +300,7 @@ func uniqueNeverLeased(t *test) {
 	done := t.get(c, task.ID)
 	id := t.enqueue(q, dbq.NewTask{Delay: long, Unique: rules[1]})
 	t.wantUnchanged("an enqueue after its end", c, done)
-	if id == task.ID {
-		t.Errorf("the task that has ended was replaced")
-	}
+	t.failIf(id == task.ID, "the task that has ended was replaced")
 	period := &dbq.Unique{Key: "p", Period: dbq.MaxUniquePeriod, OnConflict: dbq.UniqueReplace}
 	task = t.takeNew(q, dbq.NewTask{Unique: period}, long)
 	before = t.get(c, task.ID)
@@ -326,14 +324,558 @@ func uniqueApart(t *test) {
 	}
 }
 
-func uniqueWithoutKey(t *test) {
-	c := t.open()
-	q := c.Queue("q")
-	nt := dbq.NewTask{Kind: "k", Payload: []byte("p"), Unique: &dbq.Unique{}}
-	first := t.enqueue(q, nt)
-	t.wantDuplicate("the same payload", q, nt, first)
-	for _, other := range []dbq.NewTask{{Kind: "k", Payload: []byte("P")}, {Kind: "K", Payload: nt.Payload}, {Kind: "k"}} {
-		other.Unique = nt.Unique
-		t.enqueue(q, other)
+func uniqueRolledBack(t *test) {
+	c, q := t.openQueue()
+	waiting := t.enqueue(q, dbq.NewTask{Delay: long, Unique: replacing("waits")})
+	t.settleNew(q, dbq.NewTask{Unique: pending("ended")}, dbq.Completed(nil))
+	before := t.get(c, waiting)
+	enqueueAll := func(tx dbq.Tx) {
+		out := must(q.EnqueueManyTx(t.ctx, tx, []dbq.NewTask{
+			{Unique: pending("new")}, {Unique: pending("ended")}, {Payload: []byte("x"), Unique: replacing("waits")},
+		}))
+		t.failIf(out[0].Duplicate || out[1].Duplicate || !out[2].Replaced || out[2].ID != waiting,
+			"the outcomes are %+v, want two tasks and %s replaced", out, waiting)
 	}
+	tx := t.beginTx(c)
+	enqueueAll(tx)
+	t.must(tx.Rollback())
+	t.wantUnchanged("the transaction that was rolled back", c, before)
+	t.wantCount(c, "q", 2)
+	tx = t.beginTx(c)
+	enqueueAll(tx)
+	t.must(tx.Commit())
+	t.wantCount(c, "q", 4)
+}
+
+func uniqueReference(t *test) {
+	q := t.open().Queue("q")
+	taken := t.enqueue(q, dbq.NewTask{Reference: "r"})
+	for _, u := range []*dbq.Unique{pending("k"), unfinished("k"), {Key: "k", Period: dbq.MaxUniquePeriod}} {
+		nt := dbq.NewTask{Reference: "r", Unique: u}
+		t.wantDuplicate("the reference is taken", q, nt, taken)
+		nt.Reference = ""
+		first := t.enqueue(q, nt)
+		nt.Reference = "r"
+		t.wantDuplicate("both are taken", q, nt, first)
+	}
+}
+
+func uniqueInOneCall(t *test) {
+	c, q := t.openQueue()
+	old := t.enqueue(q, dbq.NewTask{Delay: time.Minute, Unique: replacing("old")})
+	n := t.overOneStatement(t.statements().AddKeys)
+	ts := []dbq.NewTask{
+		{Payload: []byte("1"), Unique: pending("new")},
+		{Payload: []byte("2"), Unique: pending("new")},
+		{Payload: []byte("3"), Priority: 1, Unique: replacing("new")},
+		{Delay: long, Payload: []byte("4"), Unique: debouncing("new", 0)},
+		{Payload: []byte("5"), Unique: replacing("old")},
+		{Payload: []byte("6")},
+		{Delay: long, Payload: []byte("7"), Unique: debouncing("old", 0)},
+		{Payload: []byte("8"), Unique: pending("old")},
+		{Delay: time.Minute, Payload: []byte("9"), Unique: debouncing("new", 0)},
+	}
+	for i := range n {
+		ts = append(ts, dbq.NewTask{Delay: long, Unique: pending(fmt.Sprint(i))})
+	}
+	before := t.now(c)
+	out := must(q.EnqueueMany(t.ctx, ts))
+	first := out[0].ID
+	want := []dbq.Enqueued{
+		{ID: first}, {ID: first, Duplicate: true}, {ID: first, Replaced: true}, {ID: first, Debounced: true},
+		{ID: old, Replaced: true}, {ID: out[5].ID}, {ID: old, Debounced: true}, {ID: old, Duplicate: true},
+		{ID: first, Debounced: true},
+	}
+	for i, w := range want {
+		if out[i] != w {
+			t.Errorf("the outcome of task %d is %+v, want %+v", i, out[i], w)
+		}
+	}
+	for id, payload := range map[uuid.UUID]string{first: "3", old: "5", out[5].ID: "6"} {
+		task := t.get(c, id)
+		t.failIf(string(task.Payload) != payload || payload != "6" && task.Due.Before(before.Add(long)),
+			"got %s, want payload %s, postponed by an hour", show(task), payload)
+	}
+	if got := t.count(c, "q"); got != n+3 {
+		t.Errorf("there are %d tasks, want %d", got, n+3)
+	}
+	again := must(q.EnqueueMany(t.ctx, ts[len(want):]))
+	for i, o := range again {
+		if o != (dbq.Enqueued{ID: out[len(want)+i].ID, Duplicate: true}) {
+			t.Fatalf("the outcome of task %d once more is %+v, want a duplicate of %s", i, o, out[len(want)+i].ID)
+		}
+	}
+}
+
+func uniqueReturned(t *test) {
+	c, q := t.openQueue()
+	nt := dbq.NewTask{Unique: pending("k")}
+	first := t.takeNew(q, nt, long)
+	second := t.enqueue(q, nt)
+	t.must(q.Settle(t.ctx, first.Lease, dbq.Poisoned(errBoom)))
+	t.must(admin.New(c).Operate(t.ctx, admin.Reenqueue, first.ID))
+	t.wantDuplicate("while both wait", q, nt, second)
+	if tasks := t.checkout(q, 10, long); len(tasks) != 2 {
+		t.Errorf("%d tasks can be checked out, want both", len(tasks))
+	}
+}
+
+func uniqueClean(t *test) {
+	c, q := t.openQueue()
+	rows := func() (n int) {
+		t.must(c.DB().QueryRowContext(t.ctx, "SELECT COUNT(*) FROM "+t.Prefix+"unique_key").Scan(&n))
+		return n
+	}
+	clean := func() {
+		must(admin.New(c).Clean(t.ctx, q.Name(), dbq.Retention{Completed: long}))
+	}
+	var ends []dbq.Lease
+	for _, u := range []*dbq.Unique{pending("a"), unfinished("b"), {Key: "c", Period: time.Hour}} {
+		task := t.takeNew(q, dbq.NewTask{Unique: u}, long)
+		ends = append(ends, task.Lease)
+	}
+	waiting := t.enqueue(q, dbq.NewTask{Delay: long, Unique: pending("w")})
+	clean()
+	if n := rows(); n != 4 {
+		t.Errorf("there are %d keys, want 4, none of which has expired", n)
+	}
+	must(c.DB().ExecContext(t.ctx, "UPDATE "+t.Prefix+"unique_key SET expires = 1"))
+	clean()
+	if n := rows(); n != 4 {
+		t.Errorf("there are %d keys, want 4: no task has ended", n)
+	}
+	poison := t.settleNew(q, dbq.NewTask{Unique: unfinished("p")}, dbq.Poisoned(errBoom))
+	for _, l := range ends {
+		t.must(q.Complete(t.ctx, l, nil))
+	}
+	must(c.DB().ExecContext(t.ctx, "UPDATE "+t.Prefix+"unique_key SET expires = 1"))
+	clean()
+	if n := rows(); n != 2 {
+		t.Errorf("there are %d keys, want those of the waiting task and of the one in POISON", n)
+	}
+	t.wantDuplicate("after cleaning", q, dbq.NewTask{Unique: pending("w")}, waiting)
+	t.must(admin.New(c).Operate(t.ctx, admin.Reenqueue, poison.ID))
+	t.wantDuplicate("of a task that was reenqueued after cleaning", q, dbq.NewTask{Unique: unfinished("p")}, poison.ID)
+}
+
+func refusedLeavesKeyFree(t *test) {
+	c, q := t.openQueue()
+	taken := t.enqueue(q, dbq.NewTask{RunAt: time.Now().Add(long)})
+	elsewhere := t.enqueue(c.Queue("other"), dbq.NewTask{Delay: long})
+	for name, unique := range map[string]*dbq.Unique{
+		"waiting": pending("a"), "unfinished": unfinished("b"),
+		"period": {Key: "c", Period: 24 * time.Hour}, "window": {Key: "d", Window: time.Hour},
+	} {
+		_, err := q.Enqueue(t.ctx, dbq.NewTask{ID: taken, Unique: unique})
+		t.wantErr(name+": the id is taken", err, dbq.ErrDuplicate)
+		_, err = q.Enqueue(t.ctx, dbq.NewTask{ID: elsewhere, Unique: unique})
+		t.wantErr(name+": the id is another queue's", err, dbq.ErrWrongQueue)
+		tx := t.beginTx(c)
+		_, err = q.EnqueueTx(t.ctx, tx, dbq.NewTask{ID: taken, Unique: unique})
+		t.wantErr(name+": the id is taken, in a transaction", err, dbq.ErrDuplicate)
+		_, err = q.EnqueueTx(t.ctx, tx, dbq.NewTask{ID: elsewhere, Unique: unique})
+		t.wantErr(name+": the id is another queue's, in a transaction", err, dbq.ErrWrongQueue)
+		t.must(tx.Commit())
+		t.enqueue(q, dbq.NewTask{Unique: unique})
+	}
+}
+
+func keyIsOfItsQueue(t *test) {
+	c := t.open()
+	a, b := c.Queue("a"), c.Queue("b")
+	for name, by := range map[string]struct{ first, then *dbq.Unique }{
+		"kept":       {pending("a"), pending("a")},
+		"unfinished": {unfinished("b"), unfinished("b")},
+		"replaced":   {pending("c"), replacing("c")},
+		"debounced":  {pending("d"), debouncing("d", 0)},
+	} {
+		id := t.enqueue(a, dbq.NewTask{Priority: 1, Unique: by.first})
+		task := t.take(a, long)
+		t.must(a.Settle(t.ctx, task.Lease, dbq.Deleted()))
+		must(b.Enqueue(t.ctx, dbq.NewTask{ID: id, Delay: long}))
+		moved := t.get(c, id)
+		added := t.enqueueOne(a, dbq.NewTask{Delay: long, Unique: by.then})
+		t.failIf(added.Duplicate || added.Replaced || added.Debounced || added.ID == id,
+			"%s: got %+v, want a new task", name, added)
+		t.wantUnchanged(name, c, moved)
+	}
+}
+
+func idOfAnotherQueue(t *test) {
+	c := t.open()
+	a, b := c.Queue("a"), c.Queue("b")
+	id := t.enqueue(a, dbq.NewTask{Delay: long})
+	before := t.get(c, id)
+	calls := map[string][]dbq.NewTask{
+		"one":         {{ID: id}},
+		"of several":  {{}, {ID: id}, {Reference: "r"}},
+		"unique":      {{ID: id, Unique: pending("u")}},
+		"some unique": {{Unique: pending("v")}, {ID: id}},
+	}
+	for name, ts := range calls {
+		_, err := b.EnqueueMany(t.ctx, ts)
+		t.wantErr(name, err, dbq.ErrWrongQueue)
+		tx := t.beginTx(c)
+		_, err = b.EnqueueManyTx(t.ctx, tx, ts)
+		t.wantErr(name+", in a transaction", err, dbq.ErrWrongQueue)
+		t.must(tx.Commit())
+		if got := t.list(c, admin.Filter{Queue: "b"}); len(got) > 0 {
+			t.Errorf("%s: it has added %d tasks", name, len(got))
+		}
+		t.wantUnchanged(name, c, before)
+	}
+}
+
+func idTakenMeanwhile(t *test) {
+	c, other := t.open(), t.open()
+	way := 0
+	for what, first := range map[string]dbq.NewTask{"plain": {}, "unique": {Unique: pending("k")}} {
+		for _, kind := range []string{"alone", "in a transaction", "in a transaction that has read"} {
+			for _, same := range []bool{true, false} {
+				way++
+				name := fmt.Sprintf("%s, %s, same queue: %v", what, kind, same)
+				a, b := fmt.Sprint("a", way), fmt.Sprint("b", way)
+				if same {
+					b = a
+				}
+				ts := []dbq.NewTask{first, {ID: dbq.NewID()}, {ID: dbq.NewID()}}
+				tx := t.beginTx(c)
+				must(c.Queue(a).EnqueueTx(t.ctx, tx, ts[1]))
+				var out []dbq.Enqueued
+				var err error
+				answered := make(chan error, 1)
+				go func() {
+					out, err = t.enqueueMeanwhile(other.Queue(b), ts, kind)
+					answered <- err
+				}()
+				select {
+				case err := <-answered:
+					t.Fatalf("%s: the other enqueue did not wait for the transaction: %v", name, err)
+				case <-time.After(50 * time.Millisecond):
+				}
+				t.must(tx.Commit())
+				err = <-answered
+				want := 0
+				switch {
+				case kind == "in a transaction that has read" && errors.Is(err, dbq.ErrConflict):
+				case !same:
+					t.wantErr(name, err, dbq.ErrWrongQueue)
+				case err != nil || out[0].Duplicate || !out[1].Duplicate || out[1].ID != ts[1].ID || out[2].Duplicate:
+					t.Errorf("%s: got %+v and error %v, want only the second to be a duplicate", name, out, err)
+				default:
+					want = 2
+				}
+				if same {
+					want++
+				}
+				t.wantCount(c, b, want)
+			}
+		}
+	}
+}
+
+// enqueueMeanwhile enqueues by itself or in a transaction of the given kind, which it commits whatever the outcome.
+func (t *test) enqueueMeanwhile(q *dbq.Queue, ts []dbq.NewTask, kind string) ([]dbq.Enqueued, error) {
+	if kind == "alone" {
+		return q.EnqueueMany(t.ctx, ts)
+	}
+	tx, err := q.Client().DB().BeginTx(t.ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer tx.Rollback()
+	if kind == "in a transaction that has read" { // on some engines it then has its snapshot
+		var n int
+		if err := tx.QueryRowContext(t.ctx, "SELECT COUNT(*) FROM "+t.Prefix+"migration").Scan(&n); err != nil {
+			return nil, err
+		}
+	}
+	out, err := q.EnqueueManyTx(t.ctx, tx, ts)
+	if end := tx.Commit(); end != nil {
+		t.Errorf("commit after %v: %v", err, end)
+	}
+	return out, err
+}
+
+func uniqueRace(t *test) {
+	clients := t.twoClients()
+	const racers = 8
+	period, window := &dbq.Unique{Key: "k", Period: dbq.MaxUniquePeriod}, &dbq.Unique{Key: "k", Window: time.Hour}
+	for _, u := range []*dbq.Unique{pending("k"), unfinished("k"), period, window} {
+		for round := range 2 {
+			name := fmt.Sprintf("q %s %v %v", u.While, u.Period, u.Window)
+			var mu sync.Mutex
+			added, ids := 0, map[uuid.UUID]bool{}
+			t.concurrently(racers, func(ctx context.Context, i int) {
+				out, err := clients[i%2].Queue(name).EnqueueMany(ctx, []dbq.NewTask{{Unique: u}})
+				if err != nil {
+					t.Errorf("racer %d: %v", i, err)
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				ids[out[0].ID] = true
+				if !out[0].Duplicate {
+					added++
+				}
+			})
+			if want := 1 - round*min(int(u.Period+u.Window), 1); added != want || len(ids) != 1 {
+				t.Errorf("%s, round %d: %d tasks were added, want %d; the racers got %d ids, want 1", name, round, added, want,
+					len(ids))
+			}
+			for id := range ids {
+				if t.get(clients[0], id).State == dbq.StateCreated {
+					t.must(admin.New(clients[0]).Operate(t.ctx, admin.Cancel, id))
+				}
+			}
+		}
+	}
+}
+
+func uniqueMany(t *test) {
+	clients := t.twoClients()
+	const racers = 8
+	keys := t.load(40)
+	rng := t.rngs(racers)
+	rules := []dbq.UniqueConflict{dbq.UniqueKeep, dbq.UniqueReplace, dbq.UniqueDebounce}
+	var added atomic.Int64
+	t.concurrently(racers, func(ctx context.Context, i int) {
+		q := clients[i%2].Queue("unique")
+		order := rng[i].Perm(keys)
+		for len(order) > 0 {
+			ts := make([]dbq.NewTask, min(len(order), 1+rng[i].IntN(keys)))
+			for k := range ts {
+				ts[k] = dbq.NewTask{Delay: long, Priority: rng[i].IntN(3), Unique: &dbq.Unique{
+					Key: fmt.Sprint(order[k]), While: dbq.UniqueUnfinished, OnConflict: rules[rng[i].IntN(3)],
+				}}
+			}
+			order = order[len(ts):]
+			out, err := q.EnqueueMany(ctx, ts)
+			if err != nil {
+				t.Errorf("racer %d: enqueue of %d: %v", i, len(ts), err)
+				return
+			}
+			for _, o := range out {
+				if !o.Duplicate && !o.Replaced && !o.Debounced {
+					added.Add(1)
+				}
+			}
+		}
+	})
+	if n := t.count(clients[0], "unique"); n != keys || int(added.Load()) != keys {
+		t.Errorf("there are %d tasks, and %d were reported as added, want %d", n, added.Load(), keys)
+	}
+}
+
+func uniqueOnlyOneRuns(t *test) {
+	clients := t.twoClients()
+	const keys, producers, workers = 3, 3, 3
+	var running [keys]atomic.Int64 // tasks with each key
+	var producing atomic.Int64
+	producing.Store(producers)
+	nt := func(k int) dbq.NewTask { return dbq.NewTask{Priority: k, Unique: unfinished(fmt.Sprint(k))} }
+	t.concurrently(producers+workers, func(ctx context.Context, i int) {
+		q := clients[i%2].Queue("q")
+		if i < producers {
+			defer producing.Add(-1)
+			for n := range t.load(30) {
+				if _, err := q.Enqueue(ctx, nt((n+i)%keys)); err != nil && !errors.Is(err, dbq.ErrDuplicate) {
+					t.Errorf("enqueue: %v", err)
+					return
+				}
+			}
+			return
+		}
+		for {
+			more := producing.Load() > 0
+			tasks, err := q.Checkout(ctx, 2, time.Minute)
+			if err != nil {
+				t.Errorf("checkout: %v", err)
+				return
+			}
+			for _, task := range tasks {
+				if n := running[task.Priority].Add(1); n != 1 {
+					t.Errorf("%d tasks of one key run at the same time", n)
+				}
+			}
+			for _, task := range tasks {
+				running[task.Priority].Add(-1)
+				if err := q.Complete(ctx, task.Lease, nil); err != nil {
+					t.Errorf("complete: %v", err)
+				}
+			}
+			if len(tasks) == 0 && !more {
+				return
+			}
+		}
+	})
+}
+
+func uniqueReplacedRace(t *test) {
+	clients := t.twoClients()
+	const last = 30
+	var got atomic.Value
+	got.Store("")
+	var done atomic.Bool
+	t.concurrently(2, func(ctx context.Context, i int) {
+		q := clients[i].Queue("q")
+		if i == 0 {
+			defer done.Store(true)
+			for n := range last {
+				nt := dbq.NewTask{Payload: fmt.Append(nil, n), Unique: replacing("k")}
+				if _, err := q.Enqueue(ctx, nt); err != nil {
+					t.Errorf("enqueue: %v", err)
+					return
+				}
+			}
+			return
+		}
+		for {
+			more := !done.Load()
+			tasks, err := q.Checkout(ctx, 1, time.Minute)
+			if err != nil {
+				t.Errorf("checkout: %v", err)
+				return
+			}
+			for _, task := range tasks {
+				got.Store(string(task.Payload))
+				if err := q.Complete(ctx, task.Lease, nil); err != nil {
+					t.Errorf("complete: %v", err)
+				}
+			}
+			if len(tasks) == 0 && !more {
+				return
+			}
+		}
+	})
+	t.failIf(got.Load() != fmt.Sprint(last-1),
+		"the last task ran with the payload %q, want that of the last enqueue, %d", got.Load(), last-1)
+}
+
+func uniqueWaits(t *test) {
+	for _, commits := range []bool{true, false} {
+		c, other := t.open(), t.open()
+		nt := dbq.NewTask{Unique: pending(fmt.Sprint(commits))}
+		tx := t.beginTx(c)
+		id := must(c.Queue("q").EnqueueTx(t.ctx, tx, nt))
+		var otherID uuid.UUID
+		answered := make(chan error)
+		go func() {
+			var err error
+			otherID, err = other.Queue("q").Enqueue(t.ctx, nt)
+			answered <- err
+		}()
+		select {
+		case err := <-answered:
+			t.Errorf("the other enqueue did not wait for the transaction: %v", err)
+			return
+		case <-time.After(50 * time.Millisecond):
+		}
+		if commits {
+			t.must(tx.Commit())
+			t.wantErr("after the commit", <-answered, dbq.ErrDuplicate)
+		} else {
+			t.must(tx.Rollback())
+			t.must(<-answered)
+		}
+		t.failIf(commits != (otherID == id),
+			"commit %v: the other enqueue returned %s, the transaction %s", commits, otherID, id)
+	}
+}
+
+func uniqueKeptTaskWaits(t *test) {
+	c, other := t.open(), t.open()
+	q := c.Queue("q")
+	t.enqueue(q, dbq.NewTask{Unique: pending("k")})
+	tx := t.beginTx(c)
+	must(tx.ExecContext(t.ctx, "DELETE FROM "+t.Prefix+"attempt WHERE 1 = 0")) // on SQLite it begins to write
+	t.skipOneWriter(tx)
+	_, err := q.EnqueueTx(t.ctx, tx, dbq.NewTask{Unique: pending("k")})
+	t.wantErr("enqueue", err, dbq.ErrDuplicate)
+	if len(t.checkout(other.Queue("q"), 1, long)) != 0 {
+		t.Fatalf("it was checked out before the commit")
+	}
+	t.must(tx.Commit())
+	t.eventually("it starts after the commit", func() bool { return len(t.checkout(other.Queue("q"), 1, long)) == 1 })
+}
+
+func uniqueLevels(t *test) {
+	c, other := t.open(), t.open()
+	if c.Info().Server.OneWriter {
+		t.Skipf("the database has one writer at a time: nothing changes beside a transaction")
+	}
+	for _, level := range []sql.IsolationLevel{sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable} {
+		for name, between := range map[string]func(q *dbq.Queue) uuid.UUID{
+			"nothing": func(*dbq.Queue) uuid.UUID { return uuid.Nil },
+			"added":   func(q *dbq.Queue) uuid.UUID { return t.enqueue(q, dbq.NewTask{Delay: long, Unique: unfinished("k")}) },
+			"taken": func(q *dbq.Queue) uuid.UUID {
+				return t.takeNew(q, dbq.NewTask{Unique: unfinished("k")}, long).ID
+			},
+			"gone": func(q *dbq.Queue) uuid.UUID {
+				t.settleNew(q, dbq.NewTask{Unique: unfinished("k")}, dbq.Deleted())
+				return uuid.Nil
+			},
+		} {
+			queue := fmt.Sprintf("%v %s", level, name)
+			tx, err := c.DB().BeginTx(t.ctx, &sql.TxOptions{Isolation: level})
+			if err != nil {
+				t.Logf("%v: %v", level, err) // the driver does not have it
+				continue
+			}
+			var n int // from here on, a transaction has its snapshot
+			t.must(tx.QueryRowContext(t.ctx, "SELECT COUNT(*) FROM "+t.Prefix+"migration").Scan(&n))
+			holder := between(other.Queue(queue))
+			id, err := c.Queue(queue).EnqueueTx(t.ctx, tx, dbq.NewTask{Delay: long, Unique: unfinished("k")})
+			failed := errors.Is(err, dbq.ErrConflict)
+			switch {
+			case failed:
+				_ = tx.Rollback()
+			case errors.Is(err, dbq.ErrDuplicate) && holder == id && holder != uuid.Nil, err == nil:
+				err = tx.Commit()
+			}
+			if err != nil && !failed && !errors.Is(err, dbq.ErrDuplicate) {
+				t.Errorf("%s: %v", queue, err)
+				_ = tx.Rollback()
+			}
+			alive := 0
+			for _, task := range t.list(other, admin.Filter{Queue: queue}) {
+				if !task.Ended() {
+					alive++
+				}
+			}
+			t.failIf(alive != 1 && !(failed && holder == uuid.Nil && alive == 0),
+				"%s: there are %d unfinished tasks, want 1", queue, alive)
+		}
+	}
+}
+
+func uniqueSuccessor(t *test) {
+	clients := t.twoClients()
+	q := clients[0].Queue("q")
+	t.enqueue(q, dbq.NewTask{Unique: unfinished("k")})
+	var done atomic.Bool
+	t.concurrently(3, func(ctx context.Context, i int) {
+		if i > 0 {
+			for !done.Load() {
+				nt := dbq.NewTask{Priority: 1, Unique: &dbq.Unique{Key: "k", While: dbq.UniqueUnfinished,
+					OnConflict: dbq.UniqueReplace}}
+				if _, err := clients[1].Queue("q").Enqueue(ctx, nt); err != nil && !errors.Is(err, dbq.ErrDuplicate) {
+					t.Errorf("enqueue: %v", err)
+					return
+				}
+			}
+			return
+		}
+		defer done.Store(true)
+		for range t.load(25) {
+			tasks := t.checkout(q, 10, time.Minute)
+			t.failIf(len(tasks) > 1, "%d tasks with one key were checked out", len(tasks))
+			for _, task := range tasks {
+				tx := t.beginTx(clients[0])
+				t.must(q.CompleteTx(ctx, tx, task.Lease, nil))
+				must(q.EnqueueTx(ctx, tx, dbq.NewTask{Unique: unfinished("k")}))
+				t.must(tx.Commit())
+			}
+		}
+	})
 }

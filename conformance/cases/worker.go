@@ -2,14 +2,23 @@ package cases
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"regexp"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/conformance/internal/proxy"
+	"github.com/dbq-go/dbq/conformance/internal/transcript"
+	"github.com/dbq-go/dbq/internal/sqlrun"
+	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/worker"
 	"github.com/google/uuid"
 )
@@ -32,6 +41,28 @@ func workerCases() []Case {
 		Case{Name: "FourProcesses", Once: true, Alone: true, run: workerProcesses,
 			Law: "Four worker processes, one of which is killed and replaced, complete every task, and each has its effect " +
 				"once."},
+		Case{Name: "UntilEmptyWaitsForLockedTasks", run: workerUntilEmpty,
+			Law: "A worker that runs until its queue is empty does not return while another transaction has a due task " +
+				"locked."},
+		Case{Name: "RefusedSettlement", Once: true, run: workerRefused,
+			Law: "A task whose settlement the database refuses goes to POISON with the database's message, without any " +
+				"effect on the other tasks of its batch."},
+		Case{Name: "HandlersInTransactions", Slow: true, Once: true, run: workerTransactions,
+			Law: "Handlers whose transactions from Client.DB stay open for longer than the lease, more of them than the pool " +
+				"has connections, lose no lease: each task runs once."},
+		Case{Name: "TransactionsOnAnotherPool", Slow: true, Once: true, run: workerTxDB,
+			Law: "20 handlers whose transactions from the pool of WithTxDB stay open for longer than the lease lose no lease " +
+				"on the 4 connections given to New: each task runs once."},
+		Case{Name: "DrainIsBounded", Slow: true, Once: true, run: workerDrain,
+			Law: "A worker whose context ends returns within DrainTimeout and three seconds, even when the database is " +
+				"down or does not answer."},
+		Case{Name: "CrashingTaskCostsNoOtherAttempts", Slow: true, Once: true, Alone: true, run: workerCrashingTask,
+			Law: "A task that kills its worker process, among eleven others, goes to POISON after at most six more crashes " +
+				"than it has attempts, and costs no other task an attempt."},
+		Case{Name: "UncalledAttemptDoesNotCount", Slow: true, Once: true, run: workerUncalled,
+			Law: "When the connection is lost while a worker marks the last attempt of a task as started, and is back only " +
+				"after the lease has ended, the task is not in POISON: its handler was not called, so the attempt does not " +
+				"count."},
 	)
 }
 
@@ -46,9 +77,8 @@ type effects struct {
 // several effects.
 func (t *test) effectTable(c *dbq.Client) string {
 	name := t.Prefix + "effect"
-	_, err := c.DB().ExecContext(t.ctx, "CREATE TABLE "+name+
-		" (id VARCHAR(36) NOT NULL PRIMARY KEY, task VARCHAR(36) NOT NULL, who VARCHAR(40) NOT NULL)")
-	t.must(err)
+	must(c.DB().ExecContext(t.ctx, "CREATE TABLE "+name+
+		" (id VARCHAR(36) NOT NULL PRIMARY KEY, task VARCHAR(36) NOT NULL, who VARCHAR(40) NOT NULL)"))
 	t.Cleanup(func() { // before the client is closed
 		if _, err := c.DB().ExecContext(context.WithoutCancel(t.ctx), "DROP TABLE "+name); err != nil {
 			t.Errorf("cleaning up: %v", err)
@@ -143,8 +173,7 @@ func (t *test) wantEffects(c *dbq.Client, table string, ids []uuid.UUID) {
 
 // effects returns the workers that had an effect, by task.
 func (t *test) effects(c *dbq.Client, table string) map[string][]string {
-	rows, err := c.DB().QueryContext(t.ctx, "SELECT task, who FROM "+table)
-	t.must(err)
+	rows := must(c.DB().QueryContext(t.ctx, "SELECT task, who FROM "+table))
 	defer rows.Close()
 	found := map[string][]string{}
 	for rows.Next() {
@@ -168,9 +197,7 @@ func (t *test) runUntilStopped(run func(context.Context) error) (stop func()) {
 		cancel()
 		select {
 		case err := <-done:
-			if err != nil {
-				t.Errorf("the worker ended with %v", err)
-			}
+			t.failIf(err != nil, "the worker ended with %v", err)
 		case <-time.After(t.Patience):
 			t.Errorf("the worker did not end")
 		}
@@ -233,9 +260,7 @@ func workerUnreachable(t *test) {
 	p.GoDown()
 	select {
 	case cause := <-causes:
-		if !errors.Is(cause, dbq.ErrLeaseLost) {
-			t.Errorf("the handler's context ended by %v, want %v", cause, dbq.ErrLeaseLost)
-		}
+		t.failIf(!errors.Is(cause, dbq.ErrLeaseLost), "the handler's context ended by %v, want %v", cause, dbq.ErrLeaseLost)
 	case <-time.After(t.Patience):
 		t.Fatalf("the handler's context did not end")
 	}
@@ -299,4 +324,373 @@ func workerProcesses(t *test) {
 		p.stop()
 	}
 	t.wantEffects(c, table, ids)
+}
+
+func workerUntilEmpty(t *test) {
+	c := t.open()
+	q := c.Queue("work")
+	ids := t.enqueueMany(q, 3, func(i int, nt *dbq.NewTask) { nt.Reference = fmt.Sprint(i) })
+	tx := t.lockRows("1")
+	unlock := time.AfterFunc(500*time.Millisecond, func() { _ = tx.Rollback() })
+	defer unlock.Stop()
+	w := worker.Worker{Queue: q, UntilEmpty: true, Logger: quietLog,
+		Handler: worker.Func(func(context.Context, dbq.Task) error { return nil })}
+	t.must(w.Run(t.ctx))
+	for _, id := range ids {
+		t.wantState(c, id, dbq.StateCompleted)
+	}
+}
+
+// refuse makes the database refuse to complete tasks of a kind, as an application's constraint or trigger would.
+func (t *test) refuse(c *dbq.Client, kind string) {
+	refused := fmt.Sprintf("state = %d AND kind = '%s'", dbq.StateCompleted, kind)
+	constraint := fmt.Sprintf("ALTER TABLE %stask ADD CONSTRAINT %sno_way CHECK (NOT (%s))", t.Prefix, t.Prefix, refused)
+	_, err := c.DB().ExecContext(t.ctx, constraint)
+	if err == nil {
+		return
+	}
+	trigger := fmt.Sprintf("CREATE TRIGGER %sno_way BEFORE UPDATE ON %stask WHEN new.%s BEGIN SELECT RAISE(ABORT, "+
+		"'%sno_way'); END",
+		t.Prefix, t.Prefix, strings.ReplaceAll(refused, "kind", "new.kind"), t.Prefix)
+	if _, err2 := c.DB().ExecContext(t.ctx, trigger); err2 != nil {
+		t.Skipf("no constraint and no trigger can be made here: %v, %v", err, err2)
+	}
+}
+
+func workerRefused(t *test) {
+	c := t.open()
+	q := c.Queue("work")
+	t.refuse(c, "refused")
+	const n, bad = 200, 77
+	ids := t.enqueueMany(q, n, func(i int, nt *dbq.NewTask) {
+		if i == bad {
+			nt.Kind = "refused"
+		}
+	})
+	var mu sync.Mutex
+	runs := map[uuid.UUID]int{}
+	t.must((&worker.Worker{Queue: q, UntilEmpty: true, Logger: quietLog,
+		Handler: worker.Func(func(_ context.Context, task dbq.Task) error {
+			mu.Lock()
+			defer mu.Unlock()
+			runs[task.ID]++
+			return nil
+		})}).Run(t.ctx))
+	for i, id := range ids {
+		want := dbq.StateCompleted
+		if i == bad {
+			want = dbq.StatePoison
+		}
+		task := t.wantState(c, id, want)
+		if runs[id] != 1 {
+			t.Errorf("task %d ran %d times, want once", i, runs[id])
+		}
+		t.failIf(i == bad && !strings.Contains(string(task.Result), "no_way"),
+			"the result is %q, want the database's message", task.Result)
+	}
+}
+
+// These handlers keep all connections busy for longer than a lease, which is long enough for a renewal on a busy
+// machine.
+const (
+	poolLease = 4 * time.Second
+	poolBusy  = 5 * time.Second
+)
+
+func workerTransactions(t *test) {
+	c := t.open()
+	if c.Info().Server.OneWriter { // one after the other, and renewals wait with them
+		t.inTransactions(c, 10, func() time.Duration { return poolBusy / 8 })
+		return
+	}
+	t.inTransactions(c, 20, busyAtFirst())
+}
+
+func workerTxDB(t *test) {
+	_, pool, err := sqlrun.Open(t.ctx, t.DSN)
+	t.must(err)
+	t.Cleanup(func() { pool.Close() })
+	t.inTransactions(t.openCallersPool(4, dbq.WithTxDB(pool.Write)), 20, busyAtFirst())
+}
+
+func workerDrain(t *test) {
+	direct := t.open()
+	away := []struct {
+		how  string
+		goes func(p *proxy.Proxy)
+	}{{"away", (*proxy.Proxy).GoDown}, {"silent", (*proxy.Proxy).Stall}}
+	t.concurrently(len(away), func(_ context.Context, i int) {
+		p, dsn := t.throughProxy()
+		queue := "database " + away[i].how
+		c := t.openDSN(dsn)
+		t.enqueueMany(direct.Queue(queue), 50, nil)
+		started, proceed := make(chan struct{}, 50), make(chan struct{})
+		const drain, lease = 500 * time.Millisecond, 25 * time.Second
+		stop := t.runWorker(worker.Worker{Queue: c.Queue(queue), Concurrency: 2, Lease: lease, DrainTimeout: drain,
+			Logger: quietLog,
+			Handler: worker.Func(func(context.Context, dbq.Task) error {
+				started <- struct{}{}
+				<-proceed
+				return nil
+			})})
+		t.await("a handler starts", started)
+		away[i].goes(p)
+		close(proceed)
+		began := time.Now()
+		stop()
+		// A machine may be so busy that everything takes longer, but it comes nowhere near the lease.
+		if took := time.Since(began); took > lease/2 {
+			t.Errorf("with the database %s, the worker returned after %v, want %v and 3 s at most", away[i].how, took, drain)
+		}
+		p.Heal()
+	})
+}
+
+// busyAtFirst returns the durations of transactions: all that begin while the first one takes its time end with it.
+func busyAtFirst() func() time.Duration {
+	end := sync.OnceValue(func() time.Time { return time.Now().Add(poolBusy) })
+	return func() time.Duration { return max(50*time.Millisecond, time.Until(end())) }
+}
+
+// openCallersPool opens a client on a pool of the case's own with at most conns connections.
+func (t *test) openCallersPool(conns int, opts ...dbq.Option) *dbq.Client {
+	if t.open().Info().Server.OneWriter {
+		t.Skipf("on one writer transactions take turns, whatever the pool")
+	}
+	drv, pool, err := sqlrun.Open(t.ctx, t.DSN)
+	t.must(err)
+	t.Cleanup(func() { pool.Close() })
+	pool.Write.SetMaxOpenConns(conns)
+	c := must(dbq.New(t.ctx, pool.Write, drv.Dialect, t.options(append(opts, dbq.WithMigrate())...)...))
+	t.register(c)
+	return c
+}
+
+// inTransactions runs n tasks by as many handlers, each of which takes its time in a transaction of Client.DB.
+func (t *test) inTransactions(c *dbq.Client, n int, takes func() time.Duration) {
+	q := c.Queue("work")
+	table := t.effectTable(c)
+	ids := t.enqueueMany(q, n, nil)
+	e := effects{q, table, "worker"}
+	w := worker.Worker{Queue: q, Concurrency: n, Lease: poolLease, UntilEmpty: true, Logger: quietLog,
+		Observe: func(ev worker.Observation) {
+			t.failIf(ev.Type == worker.LeaseLost, "the lease of task %s is lost", ev.Task.ID)
+		},
+		Handler: worker.Func(func(ctx context.Context, task dbq.Task) error {
+			tx, err := c.DB().BeginTx(ctx, nil)
+			if err != nil {
+				return err
+			}
+			defer tx.Rollback()
+			if _, err := tx.ExecContext(ctx, e.insert(task.ID, e.who)); err != nil {
+				return err
+			}
+			select {
+			case <-time.After(takes()):
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+			return tx.Commit()
+		})}
+	t.must(w.Run(t.ctx))
+	for _, id := range ids {
+		if task := t.wantState(c, id, dbq.StateCompleted); task.Attempt != 1 {
+			t.Errorf("task %s took %d attempts, want one", id, task.Attempt)
+		}
+	}
+	t.wantEffects(c, table, ids)
+}
+
+// startMark matches the statement that marks attempts as started.
+var startMark = regexp.MustCompile(`SET (t\.)?known_started = 1`)
+
+func workerUncalled(t *test) {
+	marked := false
+	for after := range 3 { // the request that marks may first prepare the statement, and then execute and commit it
+		marked = t.loseMark(proxy.Rule{AtText: startMark, After: after, LoseAnswer: true, StayDown: true}) || marked
+	}
+	t.failIf(!marked, "no answer to a mark was lost")
+}
+
+// loseMark lets a worker lose its connections by a rule before it calls its handler. It reports whether the attempt is
+// then marked as started.
+func (t *test) loseMark(r proxy.Rule) (marked bool) {
+	p, dsn := t.throughProxy()
+	direct, c := t.open(), t.openDSN(dsn)
+	q := c.Queue(fmt.Sprintf("mark %d", subjects.Add(1)))
+	id := t.enqueue(direct.Queue(q.Name()), dbq.NewTask{MaxAttempts: 1})
+	p.Set(r)
+	var calls atomic.Int64
+	stop := t.runWorker(worker.Worker{Queue: q, Concurrency: 1, Lease: time.Second, PollMax: 50 * time.Millisecond,
+		Logger: quietLog,
+		Handler: worker.Func(func(context.Context, dbq.Task) error {
+			calls.Add(1)
+			return nil
+		})})
+	defer stop()
+	t.eventually("the connection is cut, or the handler called", func() bool { return p.Fired() || calls.Load() > 0 })
+	time.Sleep(2 * proxy.AnswerPause)
+	if calls.Load() > 0 {
+		return false // the rule was about another request
+	}
+	started := fmt.Sprintf("SELECT known_started FROM %stask WHERE queue = '%s'", t.Prefix, q.Name())
+	t.must(direct.DB().QueryRowContext(t.ctx, started).Scan(&marked))
+	t.awaitExpiry(direct, id)
+	p.Heal()
+	t.eventually("the task ends", func() bool { return t.get(direct, id).Ended() })
+	if task := t.wantState(direct, id, dbq.StateCompleted); task.Attempt != 1 || calls.Load() != 1 {
+		t.Errorf("the task was completed as attempt %d after %d calls, want one", task.Attempt, calls.Load())
+	}
+	return marked
+}
+
+// crashingKind is the kind of a task that kills its process.
+const crashingKind = "killer"
+
+// childCrashingTasks runs a worker, some of whose handlers kill its process, until its standard input ends.
+func childCrashingTasks(ctx context.Context, w *transcript.Caller, s childSpec) error {
+	return (&worker.Worker{Queue: w.Queue, Concurrency: 5, Batch: s.Batch[0], Lease: s.Lease,
+		PollMax: 100 * time.Millisecond, Grace: defaultPatience,
+		Handler: worker.Func(func(_ context.Context, task dbq.Task) error {
+			if task.Kind == crashingKind {
+				time.Sleep(s.Pause / 2) // others begin
+				return killSelf()
+			}
+			time.Sleep(s.Pause)
+			return nil
+		})}).Run(ctx)
+}
+
+func workerCrashingTask(t *test) {
+	c := t.open()
+	q := c.Queue("crashing tasks")
+	const attempts, most = 3, 20
+	ids := t.enqueueMany(q, 12, func(i int, nt *dbq.NewTask) {
+		if nt.MaxAttempts = attempts; i == 2 {
+			nt.Kind = crashingKind
+		}
+	})
+	deaths := 0
+	for ended := false; !ended; {
+		p := t.start(childSpec{Do: "crashing tasks", Name: fmt.Sprintf("process %d", deaths), Queue: q.Name(),
+			Batch: []int{10}, Lease: long, Pause: 100 * time.Millisecond})
+		t.eventually("the process ends, or the work", func() bool {
+			ended = t.crashingTasksEnded(c, ids)
+			return ended || p.gone()
+		})
+		if ended {
+			p.stop()
+		} else if deaths++; deaths > most {
+			t.Fatalf("the task has killed %d processes", deaths)
+		}
+		t.expireLeases(q)
+	}
+	t.failIf(deaths < attempts || deaths > attempts+6,
+		"the task killed %d processes, want its %d attempts and at most 6 more", deaths, attempts)
+	for i, id := range ids {
+		if i == 2 {
+			t.wantState(c, id, dbq.StatePoison)
+		} else if task := t.wantState(c, id, dbq.StateCompleted); task.Attempt != 1 {
+			t.Errorf("task %d beside it was completed as attempt %d, want 1", i, task.Attempt)
+		}
+	}
+}
+
+// crashingTasksEnded reports whether nothing more happens to the tasks without an operator.
+func (t *test) crashingTasksEnded(c *dbq.Client, ids []uuid.UUID) bool {
+	for _, id := range ids {
+		if s := t.get(c, id).State; s != state.Completed && s != state.Poison {
+			return false
+		}
+	}
+	return true
+}
+
+func workerTxCases() []Case {
+	return inGroup("WorkerTx",
+		Case{Name: "FailureLeavesNothing", Once: true, run: workerTxFails,
+			Law: "When a handler that runs in the transaction that completes its task fails, nothing of it remains, and the " +
+				"next attempt may succeed."},
+		Case{Name: "NoTransactionCostsNoAttempt", Once: true, run: workerTxNone,
+			Law: "An attempt does not count if the transaction for its handler could not begin because the server was away."},
+		Case{Name: "ForeignErrorKeepsConnection", Once: true, run: workerTxForeign,
+			Law: "A network error of another service, which a handler returns, costs no connection to the database."},
+	)
+}
+
+func workerTxFails(t *test) {
+	c, q := t.openQueue()
+	side := t.sideTable(c)
+	var calls atomic.Int64
+	ways := []func() error{
+		func() error { return errBoom },
+		func() error { panic("boom") },
+		func() error { return dbq.Released(0).Err() },
+		func() error { return errors.Join(dbq.ErrConflict, errBoom) }, // does not count
+	}
+	id := t.enqueue(q, dbq.NewTask{MaxAttempts: 3})
+	stop := t.runWorker(worker.Worker{Queue: q, Concurrency: 1, Lease: time.Minute, Logger: quietLog,
+		PollMax: 50 * time.Millisecond, Backoff: soon,
+		Handler: worker.TxFunc(func(ctx context.Context, tx *sql.Tx, task dbq.Task) error {
+			if _, err := tx.ExecContext(ctx, "INSERT INTO "+side+" (n) VALUES (1)"); err != nil {
+				return err
+			}
+			if n := int(calls.Add(1)); n <= len(ways) {
+				return ways[n-1]()
+			}
+			return nil
+		})})
+	t.eventually("the task ends", func() bool { return t.get(c, id).Ended() })
+	stop()
+	if task := t.wantState(c, id, dbq.StateCompleted); task.Attempt != 3 {
+		t.Errorf("the task took %d attempts that count, want 3", task.Attempt)
+	}
+	if n := t.sideRows(c, side); n != 1 {
+		t.Errorf("the task has %d effects after %d calls, want 1", n, calls.Load())
+	}
+}
+
+func workerTxForeign(t *test) {
+	p, dsn := t.throughProxy()
+	c := t.openDSN(dsn)
+	q := c.Queue("q")
+	const n = 20
+	t.enqueueMany(q, n, nil)
+	var calls atomic.Int64
+	stop := t.runWorker(worker.Worker{Queue: q, Concurrency: 1, Logger: quietLog,
+		Backoff: func(int) time.Duration { return long },
+		Handler: worker.TxFunc(func(context.Context, *sql.Tx, dbq.Task) error {
+			calls.Add(1)
+			return &net.OpError{Op: "dial", Net: "tcp", Err: errBoom}
+		})})
+	t.eventually("all handlers have run", func() bool { return calls.Load() == n })
+	stop()
+	if opened := p.Accepted(); opened > n/2 {
+		t.Errorf("%d handlers, one at a time, took %d connections", n, opened)
+	}
+}
+
+// workerTxNone takes the server away between the checkout and the handler's transaction.
+func workerTxNone(t *test) {
+	p, dsn := t.throughProxy()
+	direct, c := t.open(), t.openDSN(dsn)
+	id := t.enqueue(direct.Queue("away"), dbq.NewTask{MaxAttempts: 1})
+	var calls atomic.Int64
+	stop := t.runWorker(worker.Worker{Queue: c.Queue("away"), Concurrency: 1, Logger: quietLog,
+		PollMax: 50 * time.Millisecond,
+		Middleware: []worker.Middleware{func(next worker.Handler) worker.Handler {
+			return worker.HandlerFunc(func(ctx context.Context, task dbq.Task) dbq.Outcome {
+				if calls.Add(1) == 1 {
+					p.GoDown()
+					defer p.Heal()
+				}
+				return next.HandleTask(ctx, task)
+			})
+		}},
+		Handler: worker.TxFunc(func(context.Context, *sql.Tx, dbq.Task) error { return nil })})
+	defer stop()
+	t.eventually("the task ends", func() bool { return t.get(direct, id).Ended() })
+	if task := t.wantState(direct, id, dbq.StateCompleted); task.Attempt != 1 || calls.Load() != 2 {
+		t.Errorf("the task was completed as attempt %d after %d calls, want 1 after 2", task.Attempt, calls.Load())
+	}
 }

@@ -36,9 +36,8 @@ func workerStopped(t *test) {
 		return len(effects) > 2 || p.gone()
 	})
 	p.stop()
-	if who != "began stopped, refused stopped, successor" {
-		t.Errorf("the task's effects are %q, want the successor's, and that the other was refused", who)
-	}
+	t.failIf(who != "began stopped, refused stopped, successor",
+		"the task's effects are %q, want the successor's, and that the other was refused", who)
 	if task := t.wantState(c, id, dbq.StateCompleted); string(task.Result) != "successor" {
 		t.Errorf("the result is %q, want the successor's", task.Result)
 	}
@@ -71,9 +70,7 @@ func workerTerminated(t *test) {
 	t.awaitFirstEffect(c, table, p)
 	p.signal(syscall.SIGTERM)
 	p.wait(t.Patience)
-	if p.err != nil {
-		t.Errorf("the process ended with %v\n%s", p.err, p.stderr.String())
-	}
+	t.failIf(p.err != nil, "the process ended with %v\n%s", p.err, p.stderr.String())
 	done := 0
 	found := t.effects(c, table)
 	for i, id := range ids {
@@ -89,7 +86,5 @@ func workerTerminated(t *test) {
 				i, task.State, task.Attempt, effects)
 		}
 	}
-	if done < 1 || done == len(ids) {
-		t.Errorf("%d of %d tasks are completed, want those that had begun", done, len(ids))
-	}
+	t.failIf(done < 1 || done == len(ids), "%d of %d tasks are completed, want those that had begun", done, len(ids))
 }

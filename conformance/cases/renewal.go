@@ -6,13 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/conformance/internal/proxy"
 	"github.com/dbq-go/dbq/internal/access"
-	"github.com/dbq-go/dbq/worker"
-	"github.com/google/uuid"
 )
 
 // renewalCases are about renewals beside transactions of callers and strangers.
@@ -27,9 +25,6 @@ func renewalCases() []Case {
 			Law: "A renewal and a simultaneous takeover of one task never both succeed."},
 		Case{Name: "StoppedDelaysNoCheckout", Once: true, run: renewalStalled,
 			Law: "A client that stops at any point of a renewal, with its connection open, delays no checkout."},
-		Case{Name: "OpenTransactionCostsNoOtherLease", Slow: true, Once: true, run: renewalWorker,
-			Law: "While a handler's transaction stays open for longer than the lease, no task of its worker is handed out " +
-				"twice."},
 	)
 }
 
@@ -42,14 +37,9 @@ func (t *test) skipOneWriter(tx *sql.Tx) {
 }
 
 func renewalLocked(t *test) {
-	c := t.open()
-	q := c.Queue("q")
-	t.enqueueMany(q, 20, nil)
-	tasks := t.checkout(q, 20, time.Minute)
-	leases := make([]dbq.Lease, len(tasks))
-	for i, task := range tasks {
-		leases[i] = task.Lease
-	}
+	c, q := t.openQueue()
+	tasks := t.takeAll(q, 20, time.Minute)
+	leases := leasesOf(tasks)
 	other := t.open()
 	tx := t.beginTx(other)
 	t.must(other.Queue("q").CompleteTx(t.ctx, tx, leases[7], nil))
@@ -63,11 +53,9 @@ func renewalLocked(t *test) {
 			"all renewed",
 			len(renewed), len(leases), len(lost))
 	}
-	still, err := access.StillHeld(ctx, q, leases)
-	t.must(err)
-	if len(still) != len(leases) {
-		t.Errorf("%d of %d leases are still held before the transaction commits, want all", len(still), len(leases))
-	}
+	still := must(access.StillHeld(ctx, q, leases))
+	t.failIf(len(still) != len(leases),
+		"%d of %d leases are still held before the transaction commits, want all", len(still), len(leases))
 	t.must(tx.Commit())
 	t.wantState(c, leases[7].Task, dbq.StateCompleted)
 	renewed, lost, err = q.ExtendMany(ctx, leases, long)
@@ -100,10 +88,8 @@ func renewalLevels(t *test) {
 			var n int // what begins the transaction's snapshot
 			t.must(tx.QueryRowContext(t.ctx, "SELECT count(*) FROM "+side).Scan(&n))
 			t.skipOneWriter(tx)
-			_, err = beats.Extend(t.ctx, task.Lease, long)
-			t.must(err)
-			_, err = tx.ExecContext(t.ctx, fmt.Sprintf("INSERT INTO %s (n) VALUES (%d)", side, checked))
-			t.must(err)
+			must(beats.Extend(t.ctx, task.Lease, long))
+			must(tx.ExecContext(t.ctx, fmt.Sprintf("INSERT INTO %s (n) VALUES (%d)", side, checked)))
 			if err = complete(tx, task.Lease); err == nil {
 				_, err = c.Queue("next").EnqueueTx(t.ctx, tx, dbq.NewTask{Reference: fmt.Sprint("after ", checked)})
 			}
@@ -135,12 +121,8 @@ func renewalKeepsOut(t *test) {
 	const each = 20
 	renewedAll, takenAll := 0, 0
 	for range t.load(15) {
-		t.enqueueMany(q, each, nil)
-		tasks := t.checkout(q, each, short)
-		leases := make([]dbq.Lease, len(tasks))
-		for i, task := range tasks {
-			leases[i] = task.Lease
-		}
+		tasks := t.takeAll(q, each, short)
+		leases := leasesOf(tasks)
 		t.awaitExpiry(c, leases[len(leases)-1].Task)
 		var renewed []dbq.Lease
 		var taken []dbq.Task
@@ -181,52 +163,34 @@ func renewalKeepsOut(t *test) {
 	t.Logf("%d leases were renewed and %d taken over", renewedAll, takenAll)
 }
 
-func renewalWorker(t *test) {
-	c := t.open()
-	q := c.Queue("work")
-	side := t.sideTable(c)
-	const lease = 2 * time.Second
-	ids := t.enqueueMany(q, 4, nil)
-	var calls atomic.Int64
-	own := t.open() // the first handler's transaction is of a pool of its own
-	probe := t.beginTx(own)
-	_, err := probe.ExecContext(t.ctx, "INSERT INTO "+side+" (n) VALUES (1)")
-	t.must(err)
-	t.skipOneWriter(probe)
-	t.must(probe.Rollback())
-	stop := t.runWorker(worker.Worker{Queue: q, Concurrency: 4, Lease: lease, Logger: quietLog,
-		PollMax: 100 * time.Millisecond,
-		Handler: worker.Func(func(ctx context.Context, task dbq.Task) error {
-			calls.Add(1)
-			if task.ID != ids[0] {
-				return sleep(ctx, 2*lease)
+// renewalStalled lets a client stop before each request of a renewal in turn, with the connection open, as a process
+// does that is stopped or whose machine sleeps.
+func renewalStalled(t *test) {
+	p, dsn := t.throughProxy()
+	direct := t.open()
+	const stoppedFor = 3 * time.Second // other clients must not notice
+	for k, fired := 1, true; fired; k++ {
+		q := direct.Queue(fmt.Sprintf("fault %d", subjects.Add(1)))
+		task := t.takeNew(q, dbq.NewTask{}, short)
+		t.awaitExpiry(direct, task.ID)
+		t.enqueue(q, dbq.NewTask{})
+		c := t.oneConnection(dsn)
+		rule := proxy.Rule{AtRequest: k, Stall: true}
+		fired = t.callUnder(p, rule, c, func(ctx context.Context) {
+			_, _ = c.Queue(q.Name()).Extend(ctx, task.Lease, long)
+		}, func(returned <-chan struct{}) {
+			if t.awaitFault(p, rule, returned) {
+				return
 			}
-			tx, err := own.DB().BeginTx(ctx, nil)
-			if err != nil {
-				return err
+			ctx, cancel := context.WithTimeout(t.ctx, stoppedFor)
+			defer cancel()
+			for _, want := range []string{"the one that is due", "an answer"} { // the second one searches for expired leases
+				tasks, err := q.Checkout(ctx, 5, long)
+				if err != nil {
+					t.Errorf("beside a renewal that stopped before its request %d, a checkout returned %d tasks and %v, want %s",
+						k, len(tasks), err, want)
+				}
 			}
-			defer func() { _ = tx.Rollback() }()
-			if err := q.CompleteTx(ctx, tx, task.Lease, nil); err != nil {
-				return err
-			}
-			if err := sleep(ctx, 2*lease); err != nil {
-				return err
-			}
-			if err := tx.Commit(); err != nil {
-				return err
-			}
-			return nil
-		})})
-	t.eventually("all tasks end", func() bool {
-		return !slices.ContainsFunc(ids, func(id uuid.UUID) bool { return !t.get(c, id).Ended() })
-	})
-	stop()
-	for _, id := range ids {
-		if task := t.wantState(c, id, dbq.StateCompleted); task.Attempt != 1 {
-			t.Errorf("task %s took %d attempts, want 1", id, task.Attempt)
-		}
-	}
-	if n := calls.Load(); n != int64(len(ids)) {
-		t.Errorf("%d tasks were handed out %d times, want each once", len(ids), n)
+		})
 	}
 }
