@@ -28,8 +28,8 @@ func TestSchedulePutAndShow(t *testing.T) {
 		"--catch-up", "4", "--no-overlap", "--jitter", "90s"}
 	u.run(nightly...).has("nightly fires at ", "T02:30:00+0")
 	want := map[string]any{"name": "nightly", "cron": "30 2 * * *", "zone": "Europe/Berlin", "queue": "reports",
-		"kind": "k", "key": "ann", "payload_base64": "cA==", "priority": 3.0, "max_attempts": 7.0, "catch_up": 4.0,
-		"no_overlap": true, "jitter_seconds": 90.0, "paused": false, "queue_paused": nil, "last": nil, "problem": nil}
+		"kind": "k", "key": "ann", "payload": "p", "priority": 3.0, "max_attempts": 7.0, "catch_up": 4.0,
+		"no_overlap": true, "jitter_seconds": 90.0, "paused": nil, "queue_paused": nil, "last": nil, "skipped": nil}
 	for _, args := range [][]string{append(nightly, "--json"), {"schedule", "show", "nightly", "--json"},
 		{"schedule", "list", "--json"}} {
 		got := u.run(args...).one()

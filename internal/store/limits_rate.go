@@ -76,26 +76,3 @@ func (r Rate) believed(now, full int64) int64 {
 // latest is the latest that full can be at now. After a change of the rate, a later one would keep tasks waiting as
 // long as the earlier rate did.
 func (r Rate) latest(now int64) int64 { return now + int64(r.Burst)*r.interval() }
-
-// rateRecord is a rate in the record of the limits. Nil is none.
-type rateRecord struct {
-	Starts int    `json:"starts"`
-	Per    string `json:"per"`
-	Burst  int    `json:"burst"`
-}
-
-func (r *rateRecord) rate() (out Rate, err error) {
-	if r == nil {
-		return out, nil
-	}
-	out = Rate{Starts: r.Starts, Burst: r.Burst}
-	out.Per, err = time.ParseDuration(r.Per)
-	return out, err
-}
-
-func recordOf(r Rate) *rateRecord {
-	if r == (Rate{}) {
-		return nil
-	}
-	return &rateRecord{r.Starts, r.Per.String(), r.Burst}
-}
