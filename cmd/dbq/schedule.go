@@ -140,7 +140,7 @@ func newSchedulePreview(a *app) *cobra.Command {
 // printTimes prints times, each on a line, in the schedule's time zone.
 func (a *app) printTimes(d schedule.Schedule, times []time.Time) error {
 	if a.json {
-		return a.printJSON(times)
+		return a.printJSON(map[string]any{"times": times})
 	}
 	zone, err := time.LoadLocation(d.Zone)
 	if err != nil {
@@ -282,6 +282,6 @@ func newScheduleRun(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.result(map[string]any{"id": id}, "%s", id)
+			return a.result(map[string]any{"task": id}, "%s", id)
 		})
 }
