@@ -16,13 +16,14 @@ import (
 type Enqueued struct {
 	// ID is the task's id. For a duplicate it is the id of the existing task, or zero if that task has been removed since
 	// or the transaction cannot see it.
-	ID uuid.UUID
+	ID uuid.UUID `json:"id,omitzero"`
 	// Duplicate reports that nothing was added or changed: the reference, the id or the unique key was taken, by an
 	// existing task or by an earlier one of the call.
-	Duplicate bool
+	Duplicate bool `json:"duplicate,omitempty"`
 	// Replaced and Debounced report that nothing was added, because the unique key was taken, and that the waiting task
 	// ID was changed as Unique.OnConflict says.
-	Replaced, Debounced bool
+	Replaced  bool `json:"replaced,omitempty"`
+	Debounced bool `json:"debounced,omitempty"`
 }
 
 // Enqueue adds a task and returns its id. If it returns no error, the task is committed. If the reference or the unique

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/duration"
 	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/dbq-go/dbq/internal/store"
@@ -173,36 +174,25 @@ func (a *Admin) audited(ctx context.Context, opts []Option, entry store.Audit) (
 	return out, n, nil
 }
 
-// filterJSON returns the fields of a filter that are set, as the audit keeps them.
+// filterJSON returns the fields of a filter that are set, as the audit keeps them and the HTTP API has them.
 func filterJSON(f Filter) string {
-	fields := struct {
-		Queue         string    `json:"queue,omitempty"`
-		States        []string  `json:"states,omitempty"`
-		Kind          string    `json:"kind,omitempty"`
-		Key           string    `json:"key,omitempty"`
-		Reference     string    `json:"reference,omitempty"`
-		Workflow      uuid.UUID `json:"workflow,omitzero"`
-		Holder        string    `json:"holder,omitempty"`
-		ParkedOnly    bool      `json:"parked_only,omitempty"`
-		CancelledOnly bool      `json:"cancelled_only,omitempty"`
-		NotCancelled  bool      `json:"not_cancelled,omitempty"`
-		InStateFor    string    `json:"in_state_for,omitempty"`
-		EnteredWithin string    `json:"entered_within,omitempty"`
-		After         uuid.UUID `json:"after,omitzero"`
-		Before        uuid.UUID `json:"before,omitzero"`
-		Limit         int       `json:"limit"`
-	}{Queue: f.Queue, Kind: f.Kind, Key: f.Key, Reference: f.Reference, Workflow: f.Workflow, Holder: f.Holder,
-		ParkedOnly:    f.ParkedOnly,
-		CancelledOnly: f.CancelledOnly, NotCancelled: f.NotCancelled, After: f.After, Before: f.Before, Limit: f.Limit}
-	for _, s := range f.States {
-		fields.States = append(fields.States, s.String())
-	}
-	if f.InStateFor > 0 {
-		fields.InStateFor = f.InStateFor.String()
-	}
-	if f.EnteredWithin > 0 {
-		fields.EnteredWithin = f.EnteredWithin.String()
-	}
-	b, _ := json.Marshal(fields) // it has only texts and numbers
+	b, _ := json.Marshal(struct { // it has only texts and numbers
+		Queue         string           `json:"queue,omitempty"`
+		States        []dbq.State      `json:"states,omitempty"`
+		Kind          string           `json:"kind,omitempty"`
+		Key           string           `json:"key,omitempty"`
+		Reference     string           `json:"reference,omitempty"`
+		Workflow      uuid.UUID        `json:"workflow,omitzero"`
+		Holder        string           `json:"holder,omitempty"`
+		ParkedOnly    bool             `json:"parked,omitempty"`
+		CancelledOnly bool             `json:"cancelled,omitempty"`
+		NotCancelled  bool             `json:"not_cancelled,omitempty"`
+		InStateFor    duration.Seconds `json:"in_state_for_seconds,omitempty"`
+		EnteredWithin duration.Seconds `json:"entered_within_seconds,omitempty"`
+		After         uuid.UUID        `json:"after,omitzero"`
+		Before        uuid.UUID        `json:"before,omitzero"`
+		Limit         int              `json:"limit"`
+	}{f.Queue, f.States, f.Kind, f.Key, f.Reference, f.Workflow, f.Holder, f.ParkedOnly, f.CancelledOnly, f.NotCancelled,
+		duration.Seconds(f.InStateFor), duration.Seconds(f.EnteredWithin), f.After, f.Before, f.Limit})
 	return string(b)
 }

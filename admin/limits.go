@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -11,7 +12,8 @@ import (
 )
 
 // QueueLimits are the limits of a queue, which apply to all of its workers together. A zero field means no limit.
-// docs/limits.md describes what counts and what limits cost.
+// docs/limits.md describes what counts and what limits cost. Their JSON is that of the HTTP API. It leaves a zero field
+// out, and reading it changes only the fields that it has; 0 starts remove a rate.
 type QueueLimits struct {
 	// Leased limits the tasks in PROCESSING: those that run, and those that a worker has leased ahead.
 	Leased int
@@ -104,4 +106,21 @@ func (l QueueLimits) stored() store.Limits {
 		PerKey:    l.PerKey || l.KeyLeased > 0 || l.KeyRate != Rate{} || l.Order != OrderNone,
 		KeyLeased: l.KeyLeased, KeyRate: store.Rate(l.KeyRate), Order: store.Order(l.Order),
 	}
+}
+
+// MarshalJSON writes the limits as the HTTP API does.
+func (l QueueLimits) MarshalJSON() ([]byte, error) { return json.Marshal(l.stored().Fields()) }
+
+// UnmarshalJSON changes the limits that b has.
+func (l *QueueLimits) UnmarshalJSON(b []byte) error {
+	was, fields := l.stored(), l.stored().Fields()
+	err := json.Unmarshal(b, &fields)
+	now := fields.Limits()
+	for _, r := range []struct{ now, was *store.Rate }{{&now.Rate, &was.Rate}, {&now.KeyRate, &was.KeyRate}} {
+		if r.now.Starts == 0 && r.now.Per == r.was.Per && r.now.Burst == r.was.Burst {
+			*r.now = store.Rate{}
+		}
+	}
+	*l = limitsOf(now)
+	return err
 }

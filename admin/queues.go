@@ -2,15 +2,18 @@ package admin
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/control"
+	"github.com/dbq-go/dbq/internal/duration"
 	"github.com/dbq-go/dbq/internal/store"
 )
 
 // QueueSettings are the settings of a queue. Its workers apply them while they run. They override the workers' own
-// fields, except where a field is zero.
+// fields, except where a field is zero. Their JSON is that of the HTTP API. It leaves a zero field out, and reading it
+// changes only the fields that it has.
 type QueueSettings struct {
 	Concurrency int           // tasks that each worker runs at once: up to dbq.MaxCheckout
 	Batch       int           // tasks in one checkout: up to dbq.MaxCheckout
@@ -28,14 +31,14 @@ type QueueSettings struct {
 
 // QueueInfo describes a queue that is paused, or has settings or limits.
 type QueueInfo struct {
-	Queue    string
-	Settings QueueSettings
-	Limits   QueueLimits
-	Paused   bool
-	// Since, Reason and By describe the pause.
-	Since  time.Time
-	Reason string
-	By     string
+	Queue  string `json:"queue"`
+	Paused bool   `json:"paused"`
+	// Since, By and Reason describe the pause.
+	Since    time.Time     `json:"since,omitzero"`
+	By       string        `json:"by,omitempty"`
+	Reason   string        `json:"reason,omitempty"`
+	Settings QueueSettings `json:"settings"`
+	Limits   QueueLimits   `json:"limits"`
 }
 
 // Queues lists the queues that are paused, or have settings or limits, ordered by name. Stats lists those that have
@@ -44,7 +47,7 @@ func (a *Admin) Queues(ctx context.Context) ([]QueueInfo, error) {
 	queues, err := a.core.Control.Queues(ctx)
 	var out []QueueInfo
 	for _, q := range queues {
-		out = append(out, QueueInfo{q.Name, settingsOf(q.Settings), limitsOf(q.Limits), q.Paused, q.Since, q.Reason, q.By})
+		out = append(out, QueueInfo{q.Name, q.Paused, q.Since, q.By, q.Reason, settingsOf(q.Settings), limitsOf(q.Limits)})
 	}
 	return out, err
 }
@@ -95,7 +98,7 @@ func (a *Admin) ConfigureQueue(
 // stored returns the settings in their stored form.
 func (s QueueSettings) stored() control.Settings {
 	out := control.Settings{
-		Concurrency: s.Concurrency, Batch: s.Batch, Poll: control.Duration(s.Poll), Lease: control.Duration(s.Lease),
+		Concurrency: s.Concurrency, Batch: s.Batch, Poll: duration.Seconds(s.Poll), Lease: duration.Seconds(s.Lease),
 		MaxAttempts: s.MaxAttempts, History: string(s.History), DeadLetter: s.DeadLetter,
 		NoStatistics: s.NoStatistics,
 	}
@@ -109,4 +112,15 @@ func settingsOf(s control.Settings) QueueSettings {
 		MaxAttempts: s.MaxAttempts, History: dbq.History(s.History), Retention: dbq.Retention(s.Retention()),
 		DeadLetter: s.DeadLetter, NoStatistics: s.NoStatistics,
 	}
+}
+
+// MarshalJSON writes the settings as the HTTP API does.
+func (s QueueSettings) MarshalJSON() ([]byte, error) { return json.Marshal(s.stored()) }
+
+// UnmarshalJSON changes the settings that b has.
+func (s *QueueSettings) UnmarshalJSON(b []byte) error {
+	stored := s.stored()
+	err := json.Unmarshal(b, &stored)
+	*s = settingsOf(stored)
+	return err
 }

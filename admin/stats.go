@@ -20,14 +20,14 @@ type QueueStats struct {
 	// AtLeast lists the states that may have more tasks than Count says. Where CREATED is one of them, more tasks may be
 	// due than Due says; where ERROR is one, more may be parked than Parked says; where POISON is one,
 	// more may be cancelled than Cancelled says. It is empty with CountAll.
-	AtLeast []dbq.State `json:"at_least,omitempty"`
+	AtLeast []dbq.State `json:"at_least,omitempty" nullable:"false"`
 	// Due counts the tasks that are due and wait for a worker, and Parked those in ERROR that wait for an operator.
 	Due    int64 `json:"due"`
 	Parked int64 `json:"parked"`
 	// Cancelled counts the tasks in POISON that were cancelled.
 	Cancelled int64 `json:"cancelled"`
 	// OldestDue is how long the oldest due task has been due: the queue's lag. It is exact.
-	OldestDue time.Duration `json:"oldest_due"`
+	OldestDue time.Duration `json:"-"`
 }
 
 // StatsOption changes how Stats counts.

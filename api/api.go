@@ -29,6 +29,7 @@ import (
 	"github.com/dbq-go/dbq/internal/callers"
 	"github.com/dbq-go/dbq/internal/maintenance"
 	"github.com/dbq-go/dbq/internal/visible"
+	"github.com/dbq-go/dbq/internal/wire"
 	"github.com/dbq-go/dbq/redaction"
 	"github.com/dbq-go/dbq/schedule"
 )
@@ -207,8 +208,8 @@ func (d *database) seenBy(p auth.Principal) visible.Caller {
 
 // waitAtMost returns a context that ends when the caller has waited long enough, when the caller is gone, or when the
 // server stops.
-func (a *API) waitAtMost(ctx context.Context, wait float64) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(ctx, min(max(seconds(wait), 0), a.cfg.MaxWait))
+func (a *API) waitAtMost(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, min(max(wait, 0), a.cfg.MaxWait))
 	stop := context.AfterFunc(a.draining, cancel)
 	return ctx, func() { stop(); cancel() }
 }
@@ -218,11 +219,11 @@ func (a *API) waitAtMost(ctx context.Context, wait float64) (context.Context, co
 func (a *API) open(ctx context.Context, action auth.Action, name, queue string) (*database, auth.Principal, error) {
 	p, _ := auth.FromContext(ctx)
 	if !p.May(action, name, queue) {
-		return nil, p, forbidden.problem()
+		return nil, p, wire.Forbidden.Problem()
 	}
 	d := a.databases[name]
 	if d == nil {
-		return nil, p, noDatabase.problem()
+		return nil, p, wire.NoDatabase.Problem()
 	}
 	return d, p, nil
 }

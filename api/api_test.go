@@ -14,6 +14,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/api"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/wire"
 )
 
 // caller authenticates every request as one principal, or refuses it if it has no name.
@@ -105,9 +106,9 @@ func (s *site) must(status int, method, path, body string, headers ...string) ma
 func (s *site) refused(status int, problem, method, path, body string, headers ...string) string {
 	s.t.Helper()
 	got, text := s.send(method, path, body, headers...)
-	var p api.Problem
+	var p wire.Problem
 	err := json.Unmarshal([]byte(text), &p)
-	if got != status || err != nil || p.Type != api.ProblemType+problem || p.Status != status || p.RequestID == "" {
+	if got != status || err != nil || p.Type != wire.Prefix+problem || p.Status != status || p.RequestID == "" {
 		s.t.Errorf("%s %s %s: %d %s, want %d %s", method, path, body, got, text, status, problem)
 	}
 	return text
@@ -154,7 +155,7 @@ func TestTaskIsEnqueuedCheckedOutExtendedAndSettled(t *testing.T) {
 	}
 	lost := one(t, s.must(200, "POST", mail+"/settle", `{"settlements":[{"lease":"`+lease+`","outcome":"complete"}]}`),
 		"settled")
-	if p, _ := lost["problem"].(map[string]any); p["type"] != api.ProblemType+"lease-lost" {
+	if p, _ := lost["problem"].(map[string]any); p["type"] != wire.Prefix+"lease-lost" {
 		t.Errorf("settled again: %v", lost)
 	}
 	if got := s.must(200, "GET", "/v1/db/shop/tasks/"+id.(string)+"/wait", ""); got["ended"] != true {

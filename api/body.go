@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/dbq-go/dbq/internal/wire"
 )
 
 // Bounds of a body, besides its size and maxItems of its lists.
@@ -31,9 +32,9 @@ type bodyCheck struct {
 
 // check returns a problem unless a body has the operation's schema. It reads the body before it decodes anything, so
 // that what it refuses costs nothing else, and so that what is decoded counts before it takes memory.
-func (c bodyCheck) check(body []byte, m *memory) *Problem {
+func (c bodyCheck) check(body []byte, m *memory) *wire.Problem {
 	if !json.Valid(body) || !utf8.Valid(body) {
-		return badJSON.problem()
+		return wire.BadJSON.Problem()
 	}
 	s := scan{bodyCheck: c, body: body, place: []byte("body")}
 	if p := s.value(c.schema); p != nil {
@@ -44,22 +45,22 @@ func (c bodyCheck) check(body []byte, m *memory) *Problem {
 	}
 	var value any
 	if json.Unmarshal(append(s.shape, body[s.copied:]...), &value) != nil {
-		return badRequest.problem(Field{"body", "a number is too large"})
+		return wire.BadRequest.Problem(wire.At("body", "a number is too large"))
 	}
 	place, result := huma.NewPathBuffer([]byte("body"), len("body")), huma.ValidateResult{}
 	huma.Validate(c.schemas, c.schema, place, huma.ModeWriteToServer, value, &result)
 	if len(result.Errors) == 0 {
 		return nil
 	}
-	var fields []Field
+	var fields []wire.Field
 	for _, err := range result.Errors[:min(len(result.Errors), maxFields)] {
-		f := Field{"body", ""}
+		f := wire.At("body", "")
 		if d, ok := err.(*huma.ErrorDetail); ok {
-			f = Field{d.Location, d.Message}
+			f = wire.At(d.Location, d.Message)
 		}
 		fields = append(fields, shownField(f))
 	}
-	return badRequest.problem(fields...)
+	return wire.BadRequest.Problem(fields...)
 }
 
 // scan reads a body, which is valid JSON, once: values can be nested 10,000 deep.
@@ -74,12 +75,12 @@ type scan struct {
 	copied int
 }
 
-func (s *scan) refuse(format string, args ...any) *Problem {
-	return badRequest.problem(shownField(Field{string(s.place), fmt.Sprintf(format, args...)}))
+func (s *scan) refuse(format string, args ...any) *wire.Problem {
+	return wire.BadRequest.Problem(shownField(wire.At(string(s.place), fmt.Sprintf(format, args...))))
 }
 
 // value reads a value of a schema.
-func (s *scan) value(schema *huma.Schema) *Problem {
+func (s *scan) value(schema *huma.Schema) *wire.Problem {
 	for schema.Ref != "" {
 		schema = s.schemas.SchemaFromRef(schema.Ref)
 	}
@@ -92,7 +93,7 @@ func (s *scan) value(schema *huma.Schema) *Problem {
 	switch {
 	case kind == '"':
 		if hasHalf(s.text()) {
-			return badJSON.problem()
+			return wire.BadJSON.Problem()
 		}
 	case schema.Type == "": // any value
 		s.skip()
@@ -116,12 +117,12 @@ func (s *scan) value(schema *huma.Schema) *Problem {
 }
 
 // object reads an object whose first byte is at s.at.
-func (s *scan) object(schema *huma.Schema) *Problem {
+func (s *scan) object(schema *huma.Schema) *wire.Problem {
 	seen := map[string]bool{}
 	for s.next('}') {
 		raw := s.text()
 		if hasHalf(raw) {
-			return badJSON.problem()
+			return wire.BadJSON.Problem()
 		}
 		name := string(raw[1 : len(raw)-1])
 		if bytes.IndexByte(raw, '\\') >= 0 {
@@ -153,7 +154,7 @@ func (s *scan) object(schema *huma.Schema) *Problem {
 }
 
 // list reads a list whose first byte is at s.at.
-func (s *scan) list(schema *huma.Schema) *Problem {
+func (s *scan) list(schema *huma.Schema) *wire.Problem {
 	for n := 0; s.next(']'); n++ {
 		if schema.MaxItems != nil && n == *schema.MaxItems {
 			return s.refuse("expected array length <= %d", n)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/wire"
 )
 
 // InQueue is the path of a request about a queue.
@@ -19,13 +20,13 @@ type InQueue struct {
 type enqueueOne struct {
 	InQueue
 	Key  string `header:"Idempotency-Key"`
-	Body NewTask
+	Body wire.NewTask
 }
 
 // enqueuedOne is its response: 201 if a task was added, and 200 if not.
 type enqueuedOne struct {
 	Status int
-	Body   Enqueued
+	Body   dbq.Enqueued
 }
 
 func (a *API) enqueue(ctx context.Context, in *enqueueOne) (*enqueuedOne, error) {
@@ -33,7 +34,7 @@ func (a *API) enqueue(ctx context.Context, in *enqueueOne) (*enqueuedOne, error)
 	if err != nil {
 		return nil, err
 	}
-	t, p := in.Body.task()
+	t, p := in.Body.Task()
 	if p == nil && in.Key != "" {
 		p = setReference(&t, in.Key)
 	}
@@ -44,7 +45,7 @@ func (a *API) enqueue(ctx context.Context, in *enqueueOne) (*enqueuedOne, error)
 	if err != nil {
 		return nil, err
 	}
-	response := &enqueuedOne{Status: http.StatusCreated, Body: enqueued(out[0])}
+	response := &enqueuedOne{Status: http.StatusCreated, Body: out[0]}
 	if out[0].Duplicate || out[0].Replaced || out[0].Debounced {
 		response.Status = http.StatusOK
 	}
@@ -56,14 +57,14 @@ type enqueueMany struct {
 	InQueue
 	Key  string `header:"Idempotency-Key"`
 	Body struct {
-		Tasks []NewTask `json:"tasks" minItems:"1" maxItems:"100000" nullable:"false"`
+		Tasks []wire.NewTask `json:"tasks" minItems:"1" maxItems:"100000" nullable:"false"`
 	}
 }
 
 // enqueuedMany is its response.
 type enqueuedMany struct {
 	Body struct {
-		Tasks []Enqueued `json:"tasks" nullable:"false"`
+		Tasks []dbq.Enqueued `json:"tasks" nullable:"false"`
 	}
 }
 
@@ -74,12 +75,12 @@ func (a *API) enqueueMany(ctx context.Context, in *enqueueMany) (*enqueuedMany, 
 	}
 	tasks := make([]dbq.NewTask, len(in.Body.Tasks))
 	for i, t := range in.Body.Tasks {
-		var p *Problem
-		if tasks[i], p = t.task(); p == nil && in.Key != "" {
+		var p *wire.Problem
+		if tasks[i], p = t.Task(); p == nil && in.Key != "" {
 			p = setReference(&tasks[i], fmt.Sprintf("%s/%d", in.Key, i))
 		}
 		if p != nil {
-			return nil, p.in("tasks", i)
+			return nil, p.In("tasks", i)
 		}
 	}
 	done, err := d.client.Queue(in.Queue).EnqueueMany(ctx, tasks)
@@ -87,17 +88,14 @@ func (a *API) enqueueMany(ctx context.Context, in *enqueueMany) (*enqueuedMany, 
 		return nil, err
 	}
 	var out enqueuedMany
-	out.Body.Tasks = make([]Enqueued, len(done))
-	for i, e := range done {
-		out.Body.Tasks[i] = enqueued(e)
-	}
+	out.Body.Tasks = done
 	return &out, nil
 }
 
 // setReference makes an Idempotency-Key the reference of a task. A repeated request then finds the task.
-func setReference(t *dbq.NewTask, key string) *Problem {
+func setReference(t *dbq.NewTask, key string) *wire.Problem {
 	if t.Reference != "" && t.Reference != key {
-		return badRequest.problem(Field{"body.reference", "give a reference or an Idempotency-Key, not both"})
+		return wire.BadRequest.Problem(wire.At("body.reference", "give a reference or an Idempotency-Key, not both"))
 	}
 	t.Reference = key
 	return nil

@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/wire"
 )
 
 // What the tests of this package use.
 var ProblemOf = problemOf
 
 // CheckBody checks a body of an operation, such as "POST /v1/databases".
-func CheckBody(a *API, operation string, body []byte) *Problem {
+func CheckBody(a *API, operation string, body []byte) *wire.Problem {
 	return a.routes[operation].body.check(body, &memory{shared: a.memory, most: a.cfg.MaxMemory / 2})
 }
 

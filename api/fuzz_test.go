@@ -17,6 +17,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/api"
 	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/internal/wire"
 )
 
 // operations are the methods and paths of openapi.json, in order.
@@ -70,7 +71,7 @@ func FuzzRequest(f *testing.F) {
 		if got.Code >= 500 && ctx.Err() == nil {
 			t.Errorf("%s %q?%s %q: %d %s", method, path, query, body, got.Code, got.Body)
 		}
-		var p api.Problem
+		var p wire.Problem
 		if got.Code >= 400 && (json.Unmarshal(got.Body.Bytes(), &p) != nil || p.Status != got.Code) {
 			t.Errorf("%s %q?%s %q: %d is no problem: %s", method, path, query, body, got.Code, got.Body)
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/dbq-go/dbq/api"
 	"github.com/dbq-go/dbq/dbqtest"
 	"github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/internal/wire"
 )
 
 // journal keeps what is logged or sent. It is safe for concurrent use.
@@ -155,7 +156,7 @@ func TestChunkedBodyIsBounded(t *testing.T) {
 		}
 		defer answer.Body.Close()
 		text, _ := io.ReadAll(answer.Body)
-		var p api.Problem
+		var p wire.Problem
 		_ = json.Unmarshal(text, &p)
 		return answer.StatusCode, p.Type
 	}
@@ -165,7 +166,7 @@ func TestChunkedBodyIsBounded(t *testing.T) {
 	for name, body := range map[string]io.Reader{
 		"a byte more": strings.NewReader("{}" + strings.Repeat(" ", most-1)), "no end": &endless{},
 	} {
-		if status, problem := post(body); status != 413 || problem != api.ProblemType+"body-too-large" {
+		if status, problem := post(body); status != 413 || problem != wire.Prefix+"body-too-large" {
 			t.Errorf("%s: %d %s", name, status, problem)
 		}
 		if e, ok := body.(*endless); ok && e.read.Load() > 10<<20 {
@@ -196,7 +197,7 @@ func TestRequestIDsAreKeptOrMade(t *testing.T) {
 			t.Errorf("%q becomes %q", given, id)
 		}
 		seen[id] = true
-		var p api.Problem
+		var p wire.Problem
 		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || p.RequestID != id {
 			t.Errorf("the problem has the id %q, want %q: %v", p.RequestID, id, err)
 		}
@@ -240,8 +241,8 @@ func TestAnswerThatFailsIsAProblem(t *testing.T) {
 		w.WriteHeader(http.StatusOK)
 		panic("planted")
 	})).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
-	var p api.Problem
-	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || w.Code != 500 || p.Type != api.ProblemType+"internal" {
+	var p wire.Problem
+	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || w.Code != 500 || p.Type != wire.Prefix+"internal" {
 		t.Errorf("%d %s, %v", w.Code, w.Body, err)
 	}
 }

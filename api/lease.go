@@ -14,6 +14,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/internal/store"
+	"github.com/dbq-go/dbq/internal/wire"
 	"github.com/google/uuid"
 )
 
@@ -125,15 +126,15 @@ const (
 func verify(key []byte, text string, now time.Time) (l held, err error) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || len(b) < queueAt+macSize {
-		return l, badLease.problem()
+		return l, wire.BadLease.Problem()
 	}
 	b, sum := b[:len(b)-macSize], b[len(b)-macSize:]
 	if !hmac.Equal(sum, mac(key, b)) || b[0] != leaseVersion {
-		return l, badLease.problem()
+		return l, wire.BadLease.Problem()
 	}
 	size := int(binary.BigEndian.Uint16(b[sizeAt:]))
 	if queueAt+size > len(b) {
-		return l, badLease.problem()
+		return l, wire.BadLease.Problem()
 	}
 	if now.Unix() > int64(binary.BigEndian.Uint64(b[expiresAt:])) {
 		return l, dbq.ErrLeaseLost

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/api"
+	"github.com/dbq-go/dbq/internal/wire"
 	"github.com/google/uuid"
 )
 
@@ -92,7 +93,7 @@ func TestForeignLeasesAreRefused(t *testing.T) {
 			{"/extend", `{"leases":[{"lease":"` + text + `"}]}`}} {
 			list := map[string]string{"/settle": "settled", "/extend": "leases"}[r[0]]
 			p, _ := one(t, here.must(200, "POST", path+r[0], r[1]), list)["problem"].(map[string]any)
-			if p["type"] != api.ProblemType+"invalid-lease" {
+			if p["type"] != wire.Prefix+"invalid-lease" {
 				t.Errorf("%s%s with a foreign lease: %v", path, r[0], p)
 			}
 		}

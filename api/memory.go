@@ -10,6 +10,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/callers"
+	"github.com/dbq-go/dbq/internal/wire"
 )
 
 // How many bytes of memory a request counts.
@@ -32,14 +33,14 @@ type memory struct {
 
 // hold makes a request count n bytes from now on. It returns a problem if there is no room for them. What every request
 // may take counts nothing, so that a caller with large requests does not stop the small ones of others.
-func (m *memory) hold(n int64) *Problem {
+func (m *memory) hold(n int64) *wire.Problem {
 	if n <= maxSmallBody {
 		n = 0
 	}
 	n = min(n, m.most)
 	switch more := n - m.held; {
 	case more > 0 && !m.shared.Take(m.caller, more):
-		return busy.problem()
+		return wire.Busy.Problem()
 	case more < 0:
 		m.shared.Release(m.caller, -more)
 	}
@@ -69,12 +70,12 @@ func (k *kept) Write(b []byte) (int, error) {
 
 // readBody reads the whole body, of at most maxBody bytes, before the deadline of observed. It then ends the deadline,
 // which would end requests that wait. A large body of unknown length counts as the largest until it has arrived.
-func readBody(w http.ResponseWriter, r *http.Request, maxBody int64, m *memory) ([]byte, *Problem) {
+func readBody(w http.ResponseWriter, r *http.Request, maxBody int64, m *memory) ([]byte, *wire.Problem) {
 	if hasNoBody(r.Method) {
 		maxBody = min(maxBody, maxSmallBody)
 	}
 	if r.ContentLength > maxBody {
-		return nil, bodyTooLarge.problem()
+		return nil, wire.BodyTooLarge.Problem()
 	}
 	var buffer bytes.Buffer
 	limited := http.MaxBytesReader(w, r.Body, maxBody)
@@ -93,12 +94,12 @@ func readBody(w http.ResponseWriter, r *http.Request, maxBody int64, m *memory) 
 	var slow net.Error
 	switch {
 	case errors.As(err, &large):
-		return nil, bodyTooLarge.problem()
+		return nil, wire.BodyTooLarge.Problem()
 	case errors.As(err, &slow) && slow.Timeout():
 		w.Header().Set("Connection", "close")
-		return nil, bodyTimeout.problem()
+		return nil, wire.BodyTimeout.Problem()
 	case err != nil:
-		return nil, badBody.problem()
+		return nil, wire.BadBody.Problem()
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // not every server has it
 	return buffer.Bytes(), m.hold(int64(buffer.Len()))

@@ -20,6 +20,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/wire"
 )
 
 type requestKey struct{}
@@ -97,7 +98,7 @@ func (a *API) observed(next http.Handler) http.Handler {
 			} else if cause != nil {
 				a.cfg.Logger.Error("api: a handler panicked", "request", id, "cause", cause, "stack", string(debug.Stack()))
 				if !w.sent {
-					refuse(w, r, internal.problem())
+					refuse(w, r, wire.Internal.Problem())
 				}
 			}
 			w.send()
@@ -109,12 +110,12 @@ func (a *API) observed(next http.Handler) http.Handler {
 }
 
 // refuse responds with a problem.
-func refuse(w http.ResponseWriter, r *http.Request, p *Problem) {
+func refuse(w http.ResponseWriter, r *http.Request, p *wire.Problem) {
 	for name, values := range p.GetHeaders() {
 		w.Header()[name] = values
 	}
 	p.RequestID = requestID(r.Context())
-	w.Header().Set("Content-Type", problemJSON)
+	w.Header().Set("Content-Type", wire.MediaType)
 	w.WriteHeader(p.Status)
 	_ = json.NewEncoder(w).Encode(p) // the caller may be gone
 }
@@ -123,16 +124,16 @@ func refuse(w http.ResponseWriter, r *http.Request, p *Problem) {
 func (a *API) unauthorized(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, auth.ErrCrossOrigin):
-		refuse(w, r, crossOrigin.problem())
+		refuse(w, r, wire.CrossOrigin.Problem())
 	case errors.Is(err, auth.ErrUnauthenticated):
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		refuse(w, r, unauthenticated.problem())
+		refuse(w, r, wire.Unauthenticated.Problem())
 	case errors.Is(err, auth.ErrTooMany):
-		refuse(w, r, tooMany.problem())
+		refuse(w, r, wire.TooMany.Problem())
 	default:
 		p := problemOf(err)
 		if errors.Is(err, auth.ErrUnavailable) {
-			p = unchecked.problem()
+			p = wire.Unchecked.Problem()
 		}
 		a.logFailure(r.Context(), p, err)
 		refuse(w, r, p)
@@ -144,7 +145,7 @@ func (a *API) unauthorized(w http.ResponseWriter, r *http.Request, err error) {
 func (a *API) Protect(action auth.Action, next http.Handler) http.Handler {
 	return a.observed(auth.Protect(a.cfg.Authenticator, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if p, _ := auth.FromContext(r.Context()); !p.May(action, "", "") {
-			refuse(w, r, forbidden.problem())
+			refuse(w, r, wire.Forbidden.Problem())
 			return
 		}
 		a.limited(next).ServeHTTP(w, r)
@@ -246,7 +247,7 @@ func (a *API) bounded(to *route, next http.Handler) http.Handler {
 				places = d.waiting
 			}
 			if !places.Take(caller.Name, 1) {
-				refuse(w, r, busy.problem())
+				refuse(w, r, wire.Busy.Problem())
 				return
 			}
 			defer places.Release(caller.Name, 1)
@@ -297,34 +298,34 @@ func hasNoBody(method string) bool {
 
 // checkQuery refuses a query with a part that cannot be read, which others would leave out: without a filter, a request
 // applies to more. huma refuses unknown parameters.
-func checkQuery(r *http.Request) *Problem {
+func checkQuery(r *http.Request) *wire.Problem {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return badRequest.problem(Field{"query", "a part of it is not of the form name=value, percent-encoded"})
+		return wire.BadRequest.Problem(wire.At("query", "a part of it is not of the form name=value, percent-encoded"))
 	}
 	for _, values := range query {
 		if len(values) > 1 {
-			return badRequest.problem(Field{"query", "a parameter is repeated; put commas between several states"})
+			return wire.BadRequest.Problem(wire.At("query", "a parameter is repeated; put commas between several states"))
 		}
 	}
 	return nil
 }
 
 // checkKey refuses an Idempotency-Key that would make no repeated request safe.
-func checkKey(r *http.Request) *Problem {
+func checkKey(r *http.Request) *wire.Problem {
 	if keys := r.Header.Values("Idempotency-Key"); len(keys) > 1 || len(keys) == 1 && keys[0] == "" {
-		return badRequest.problem(Field{"header.Idempotency-Key", "it is empty or repeated"})
+		return wire.BadRequest.Problem(wire.At("header.Idempotency-Key", "it is empty or repeated"))
 	}
 	return nil
 }
 
 // checkMediaType refuses bodies of other media types. A browser sends those to another site without asking it.
-func checkMediaType(r *http.Request) *Problem {
+func checkMediaType(r *http.Request) *wire.Problem {
 	if hasNoBody(r.Method) {
 		return nil
 	}
 	if got, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || got != "application/json" {
-		return mediaType.problem()
+		return wire.WrongMediaType.Problem()
 	}
 	return nil
 }
@@ -333,7 +334,7 @@ func checkMediaType(r *http.Request) *Problem {
 func routed(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if clean := path.Clean(r.URL.Path); clean != r.URL.Path {
-			refuse(w, r, noRoute.problem())
+			refuse(w, r, wire.NoRoute.Problem())
 			return
 		}
 		handler, pattern := mux.Handler(r)
@@ -346,10 +347,10 @@ func routed(mux *http.ServeMux) http.Handler {
 		handler.ServeHTTP(&asked, r)
 		if asked.status == http.StatusMethodNotAllowed {
 			w.Header().Set("Allow", asked.header.Get("Allow"))
-			refuse(w, r, noMethod.problem())
+			refuse(w, r, wire.NoMethod.Problem())
 			return
 		}
-		refuse(w, r, noRoute.problem())
+		refuse(w, r, wire.NoRoute.Problem())
 	})
 }
 
@@ -365,9 +366,9 @@ func (p *probe) WriteHeader(status int)      { p.status = status }
 
 // logFailure logs why a request failed if an operator must look into it: not if the caller is gone, too much is
 // running or the server stops.
-func (a *API) logFailure(ctx context.Context, p *Problem, err error) {
+func (a *API) logFailure(ctx context.Context, p *wire.Problem, err error) {
 	if p.Status < http.StatusInternalServerError || ctx.Err() == context.Canceled || errors.Is(err, dbq.ErrClosed) ||
-		p.Type == busy.problem().Type {
+		p.Type == wire.Busy.Problem().Type {
 		return
 	}
 	a.cfg.Logger.Error("api: the request failed", "request", requestID(ctx), "err", err)

@@ -8,6 +8,8 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/duration"
+	"github.com/dbq-go/dbq/internal/wire"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 )
@@ -24,7 +26,7 @@ type operate struct {
 // operated is its response.
 type operated struct {
 	Body struct {
-		State string `json:"state"`
+		State dbq.State `json:"state"`
 	}
 }
 
@@ -52,7 +54,7 @@ func (a *API) operate(ctx context.Context, in *operate) (*operated, error) {
 	}
 	var out operated
 	to, _ := state.Find(event, state.Operator)
-	out.Body.State = stateName(to.To)
+	out.Body.State = to.To
 	return &out, nil
 }
 
@@ -61,50 +63,53 @@ type operateMany struct {
 	Database string `path:"database"`
 	Event    string `path:"event" enum:"cancel,purge,quarantine,reenqueue,reject,restore,revoke"`
 	Body     struct {
-		Filter Filter `json:"filter"`
-		Limit  int    `json:"limit" minimum:"1"`
-		After  string `json:"after,omitempty" format:"uuid"`
-		DryRun bool   `json:"dry_run,omitempty"`
-		Reason string `json:"reason,omitempty"`
+		Filter Filter    `json:"filter"`
+		Limit  int       `json:"limit" minimum:"1"`
+		After  uuid.UUID `json:"after,omitzero"`
+		DryRun bool      `json:"dry_run,omitempty"`
+		Reason string    `json:"reason,omitempty"`
 	}
 }
 
 // Filter selects tasks; see admin.Filter. An empty field is refused: a caller that has lost a value would select all.
 type Filter struct {
-	Queue                string   `json:"queue,omitempty" minLength:"1"`
-	States               []string `json:"states,omitempty" nullable:"false" minItems:"1" maxItems:"5"`
-	Kind                 string   `json:"kind,omitempty" minLength:"1"`
-	Key                  string   `json:"key,omitempty" minLength:"1"`
-	Reference            string   `json:"reference,omitempty" minLength:"1"`
-	Workflow             string   `json:"workflow,omitempty" format:"uuid"`
-	Holder               string   `json:"holder,omitempty" minLength:"1"`
-	Parked               bool     `json:"parked,omitempty"`
-	Cancelled            bool     `json:"cancelled,omitempty"`
-	NotCancelled         bool     `json:"not_cancelled,omitempty"`
-	InStateForSeconds    float64  `json:"in_state_for_seconds,omitempty" minimum:"0"`
-	EnteredWithinSeconds float64  `json:"entered_within_seconds,omitempty" exclusiveMinimum:"0"`
+	Queue         string   `json:"queue,omitempty" query:"queue" minLength:"1"`
+	States        []string `json:"states,omitempty" query:"state" nullable:"false" minItems:"1" maxItems:"5"`
+	Kind          string   `json:"kind,omitempty" query:"kind" minLength:"1"`
+	Key           string   `json:"key,omitempty" query:"key" minLength:"1"`
+	Reference     string   `json:"reference,omitempty" query:"reference" minLength:"1"`
+	Workflow      string   `json:"workflow,omitempty" query:"workflow" format:"uuid"`
+	Holder        string   `json:"holder,omitempty" query:"holder" minLength:"1"`
+	Parked        bool     `json:"parked,omitempty" query:"parked"`
+	Cancelled     bool     `json:"cancelled,omitempty" query:"cancelled"`
+	NotCancelled  bool     `json:"not_cancelled,omitempty" query:"not_cancelled"`
+	InStateFor    float64  `json:"in_state_for_seconds,omitempty" query:"in_state_for_seconds" minimum:"0"`
+	EnteredWithin float64  `json:"entered_within_seconds,omitempty" query:"entered_within_seconds" exclusiveMinimum:"0"`
 }
 
 // filter returns the filter of the Go API. at is where in the request it is.
 func (f Filter) filter(at string, limit int) (admin.Filter, error) {
 	out := admin.Filter{
 		Queue: f.Queue, Kind: f.Kind, Key: f.Key, Reference: f.Reference, Holder: f.Holder, ParkedOnly: f.Parked,
-		CancelledOnly: f.Cancelled, NotCancelled: f.NotCancelled, InStateFor: seconds(f.InStateForSeconds),
-		EnteredWithin: seconds(f.EnteredWithinSeconds), Limit: limit,
+		CancelledOnly: f.Cancelled, NotCancelled: f.NotCancelled, InStateFor: duration.FromSeconds(f.InStateFor),
+		EnteredWithin: duration.FromSeconds(f.EnteredWithin), Limit: limit,
 	}
 	for _, name := range f.States {
 		s, err := state.Parse(name)
 		if err != nil {
-			return out, badRequest.problem(Field{at + "states", "it is not the name of a state"})
+			return out, wire.BadRequest.Problem(wire.At(at+"states", "it is not the name of a state"))
 		}
 		out.States = append(out.States, s)
 	}
-	if f.EnteredWithinSeconds > 0 { // a time that rounds to 0 would select all
+	if f.EnteredWithin > 0 { // a time that rounds to 0 would select all
 		out.EnteredWithin = max(out.EnteredWithin, time.Microsecond)
 	}
+	if f.Workflow == "" {
+		return out, nil
+	}
 	var err error
-	if out.Workflow, err = parseID(at+"workflow", f.Workflow); err == nil && f.Workflow != "" && out.Workflow == uuid.Nil {
-		err = badRequest.problem(Field{at + "workflow", "it is zero, which is the id of no workflow"})
+	if out.Workflow, err = uuid.Parse(f.Workflow); err != nil || out.Workflow == uuid.Nil {
+		err = wire.BadRequest.Problem(wire.At(at+"workflow", "it is not the id of a workflow"))
 	}
 	return out, err
 }
@@ -112,9 +117,9 @@ func (f Filter) filter(at string, limit int) (admin.Filter, error) {
 // operatedMany is the response to it.
 type operatedMany struct {
 	Body struct {
-		Changed int    `json:"changed"`
-		Next    string `json:"next,omitempty" format:"uuid"` // after of the request for the rest; "" if there is none
-		DryRun  bool   `json:"dry_run,omitempty"`
+		Changed int       `json:"changed"`
+		Next    uuid.UUID `json:"next,omitzero"` // after of the request for the rest; zero if there is none
+		DryRun  bool      `json:"dry_run,omitempty"`
 	}
 }
 
@@ -127,9 +132,7 @@ func (a *API) operateMany(ctx context.Context, in *operateMany) (*operatedMany, 
 	if err != nil {
 		return nil, err
 	}
-	if f.After, err = parseID("body.after", in.Body.After); err != nil {
-		return nil, err
-	}
+	f.After = in.Body.After
 	opts := by(p, in.Body.Reason)
 	if in.Body.DryRun {
 		opts = append(opts, admin.DryRun())
@@ -143,7 +146,7 @@ func (a *API) operateMany(ctx context.Context, in *operateMany) (*operatedMany, 
 	}
 	var out operatedMany
 	if out.Body.Changed, out.Body.DryRun = done.Changed, in.Body.DryRun; done.More {
-		out.Body.Next = done.Last.String()
+		out.Body.Next = done.Last
 	}
 	return &out, nil
 }
@@ -225,11 +228,11 @@ func (a *API) anyQueue(ctx context.Context, action auth.Action, name string) (*d
 	all := p
 	all.Queues = nil
 	if !all.May(action, name, "") {
-		return nil, p, forbidden.problem()
+		return nil, p, wire.Forbidden.Problem()
 	}
 	d := a.databases[name]
 	if d == nil {
-		return nil, p, noDatabase.problem()
+		return nil, p, wire.NoDatabase.Problem()
 	}
 	return d, p, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/api"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/wire"
 )
 
 // authProblems are the errors of package auth, which package problem cannot import, with their problems.
@@ -80,7 +81,7 @@ func sentinels(t *testing.T, folder string) (out []string) {
 // TestEverySentinelHasAProblem compares the errors of the Go API with the table of problems, and with docs/http.md.
 func TestEverySentinelHasAProblem(t *testing.T) {
 	t.Parallel()
-	table, err := os.ReadFile("../internal/problem/problem.go")
+	table, err := os.ReadFile("../internal/wire/problem.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +135,7 @@ func TestProblemIsOfTheMostSpecificError(t *testing.T) {
 		{dbq.ErrPriority, "priority"}, {dbq.ErrInvalid, "invalid"}, {errors.New("secret"), "internal"},
 	} {
 		p := api.ProblemOf(c.err)
-		if p.Type != api.ProblemType+c.name || strings.Contains(p.Title+p.Detail, "secret") {
+		if p.Type != wire.Prefix+c.name || strings.Contains(p.Title+p.Detail, "secret") {
 			t.Errorf("%v is the problem %+v, want %s", c.err, p, c.name)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/internal/callers"
+	"github.com/dbq-go/dbq/internal/wire"
 )
 
 // limited refuses requests of a caller that exceeds its rate.
@@ -18,8 +19,8 @@ func (a *API) limited(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p, _ := auth.FromContext(r.Context())
 		if wait := a.callers.Wait(p.Name); wait > 0 {
-			problem := tooMany.problem()
-			problem.after = wait
+			problem := wire.TooMany.Problem()
+			problem.After = wait
 			refuse(w, r, problem)
 			return
 		}
@@ -88,7 +89,7 @@ func (a authenticator) Authenticate(r *http.Request) (auth.Principal, error) {
 	name := a.accepted.name(hash)
 	for end := time.Now().Add(authenticateWait); !a.places.Take(name, 1); {
 		if time.Now().After(end) {
-			return auth.Principal{}, busy.problem()
+			return auth.Principal{}, wire.Busy.Problem()
 		}
 		select {
 		case <-r.Context().Done():
@@ -122,7 +123,7 @@ func take(ctx context.Context, slots chan struct{}, wait time.Duration) error {
 	case slots <- struct{}{}:
 		return nil
 	case <-timer.C:
-		return busy.problem()
+		return wire.Busy.Problem()
 	case <-ctx.Done():
 		return ctx.Err()
 	}

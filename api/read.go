@@ -9,6 +9,8 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/duration"
+	"github.com/dbq-go/dbq/internal/wire"
 	"github.com/google/uuid"
 )
 
@@ -44,13 +46,13 @@ func (a *API) listDatabases(ctx context.Context, _ *struct{}) (*listedDatabases,
 
 // OneTask is the path of a request about a task.
 type OneTask struct {
-	Database string `path:"database"`
-	ID       string `path:"id" format:"uuid"`
+	Database string    `path:"database"`
+	ID       uuid.UUID `path:"id"`
 }
 
 // gotTask is the response with a task.
 type gotTask struct {
-	Body Task
+	Body wire.Task
 }
 
 // task reads a task that the caller may do something with. One of another queue does not exist for the caller.
@@ -59,11 +61,7 @@ func (a *API) task(ctx context.Context, action auth.Action, in OneTask) (*databa
 	if err != nil {
 		return nil, dbq.Task{}, p, err
 	}
-	id, err := uuid.Parse(in.ID)
-	if err != nil {
-		return nil, dbq.Task{}, p, badRequest.problem(Field{"path.id", "it is not a UUID"})
-	}
-	t, err := d.client.Get(ctx, id)
+	t, err := d.client.Get(ctx, in.ID)
 	if err == nil && !p.May(action, in.Database, t.Queue) {
 		err = dbq.ErrNotFound
 	}
@@ -80,9 +78,9 @@ func (a *API) get(ctx context.Context, in *OneTask) (*gotTask, error) {
 }
 
 // show returns a task with its payload as a caller may see it, if there is room for it.
-func (d *database) show(ctx context.Context, t dbq.Task, p auth.Principal) (Task, error) {
+func (d *database) show(ctx context.Context, t dbq.Task, p auth.Principal) (wire.Task, error) {
 	if full := requestOf(ctx).memory.hold(escapedBytes * int64(len(t.Payload))); full != nil {
-		return Task{}, full
+		return wire.Task{}, full
 	}
 	return d.view(t, p), nil
 }
@@ -96,8 +94,8 @@ type waitTask struct {
 // waited is its response.
 type waited struct {
 	Body struct {
-		Ended bool `json:"ended"`
-		Task  Task `json:"task"`
+		Ended bool      `json:"ended"`
+		Task  wire.Task `json:"task"`
 	}
 }
 
@@ -107,7 +105,7 @@ func (a *API) wait(ctx context.Context, in *waitTask) (*waited, error) {
 		return nil, err
 	}
 	if !t.Ended() {
-		waiting, cancel := a.waitAtMost(ctx, in.WaitSeconds)
+		waiting, cancel := a.waitAtMost(ctx, duration.FromSeconds(in.WaitSeconds))
 		defer cancel()
 		now, err := d.client.Wait(waiting, t.ID)
 		if err != nil && !(waiting.Err() != nil && isContext(err)) {
@@ -129,7 +127,7 @@ func (a *API) wait(ctx context.Context, in *waitTask) (*waited, error) {
 // gotAttempts is the response with the ended attempts of a task.
 type gotAttempts struct {
 	Body struct {
-		Attempts []Attempt `json:"attempts" nullable:"false"`
+		Attempts []dbq.Attempt `json:"attempts" nullable:"false"`
 	}
 }
 
@@ -139,22 +137,12 @@ func (a *API) attempts(ctx context.Context, in *OneTask) (*gotAttempts, error) {
 	if err != nil && !removed {
 		return nil, err
 	}
-	id, err := uuid.Parse(in.ID)
-	if err != nil {
-		return nil, err
-	}
-	as, err := d.admin.Attempts(ctx, id)
+	as, err := d.admin.Attempts(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
 	var out gotAttempts
-	out.Body.Attempts = []Attempt{}
-	for _, at := range d.seenBy(p).Attempts(as) {
-		out.Body.Attempts = append(out.Body.Attempts, Attempt{
-			Attempt: at.Attempt, Fence: at.Fence, Outcome: string(at.Outcome), Taken: at.Taken, Ended: at.Ended,
-			Worker: at.Worker, Error: at.Error,
-		})
-	}
+	out.Body.Attempts = append([]dbq.Attempt{}, d.seenBy(p).Attempts(as)...)
 	if removed && len(out.Body.Attempts) == 0 {
 		return nil, dbq.ErrNotFound
 	}
@@ -163,30 +151,19 @@ func (a *API) attempts(ctx context.Context, in *OneTask) (*gotAttempts, error) {
 
 // listTasks is a request for a page of tasks.
 type listTasks struct {
-	Database             string   `path:"database"`
-	Queue                string   `query:"queue"`
-	States               []string `query:"state" maxItems:"5"`
-	Kind                 string   `query:"kind"`
-	Key                  string   `query:"key"`
-	Reference            string   `query:"reference"`
-	Workflow             string   `query:"workflow" format:"uuid"`
-	Holder               string   `query:"holder"`
-	Parked               bool     `query:"parked"`
-	Cancelled            bool     `query:"cancelled"`
-	NotCancelled         bool     `query:"not_cancelled"`
-	InStateForSeconds    float64  `query:"in_state_for_seconds" minimum:"0"`
-	EnteredWithinSeconds float64  `query:"entered_within_seconds" exclusiveMinimum:"0"`
-	Order                string   `query:"order" enum:"newest,oldest" default:"newest"`
-	After                string   `query:"after" format:"uuid"`
-	Limit                int      `query:"limit" minimum:"1" maximum:"1000" default:"100"`
-	Archived             bool     `query:"archived"`
+	Database string `path:"database"`
+	Filter
+	Order    string    `query:"order" enum:"newest,oldest" default:"newest"`
+	After    uuid.UUID `query:"after"`
+	Limit    int       `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+	Archived bool      `query:"archived"`
 }
 
 // listedTasks is its response.
 type listedTasks struct {
 	Body struct {
-		Tasks []Task `json:"tasks" nullable:"false"`
-		Next  string `json:"next,omitempty"`
+		Tasks []wire.Task `json:"tasks" nullable:"false"`
+		Next  uuid.UUID   `json:"next,omitzero"`
 	}
 }
 
@@ -195,14 +172,7 @@ func (a *API) list(ctx context.Context, in *listTasks) (*listedTasks, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := Filter{
-		in.Queue, in.States, in.Kind, in.Key, in.Reference, in.Workflow, in.Holder, in.Parked, in.Cancelled,
-		in.NotCancelled, in.InStateForSeconds, in.EnteredWithinSeconds,
-	}.filter("query.", in.Limit)
-	if err != nil {
-		return nil, err
-	}
-	after, err := parseID("query.after", in.After)
+	f, err := in.Filter.filter("query.", in.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -212,35 +182,23 @@ func (a *API) list(ctx context.Context, in *listTasks) (*listedTasks, error) {
 		read, f.NewestFirst = d.admin.Archived, false // the archive is read in the order of its index
 	}
 	if f.NewestFirst {
-		f.Before = after
+		f.Before = in.After
 	} else {
-		f.After = after
+		f.After = in.After
 	}
 	tasks, err := read(ctx, f)
 	if err != nil {
 		return nil, err
 	}
 	var out listedTasks
-	out.Body.Tasks = make([]Task, len(tasks))
+	out.Body.Tasks = make([]wire.Task, len(tasks))
 	for i, t := range tasks {
 		out.Body.Tasks[i] = d.view(t, p)
 	}
 	if len(tasks) == in.Limit {
-		out.Body.Next = tasks[len(tasks)-1].ID.String()
+		out.Body.Next = tasks[len(tasks)-1].ID
 	}
 	return &out, nil
-}
-
-// parseID reads an id that may be left out.
-func parseID(field, text string) (uuid.UUID, error) {
-	if text == "" {
-		return uuid.Nil, nil
-	}
-	id, err := uuid.Parse(text)
-	if err != nil {
-		return id, badRequest.problem(Field{field, "it is not a UUID"})
-	}
-	return id, nil
 }
 
 // readStats is a request for the counts of queues.
@@ -253,7 +211,7 @@ type readStats struct {
 // gotStats is its response.
 type gotStats struct {
 	Body struct {
-		Queues []Stats `json:"queues" nullable:"false"`
+		Queues []wire.Stats `json:"queues" nullable:"false"`
 	}
 }
 
@@ -264,11 +222,11 @@ func (a *API) stats(ctx context.Context, in *readStats) (*gotStats, error) {
 		may.Queues = nil
 	}
 	if !may.May(auth.Read, in.Database, in.Queue) {
-		return nil, forbidden.problem()
+		return nil, wire.Forbidden.Problem()
 	}
 	d := a.databases[in.Database]
 	if d == nil {
-		return nil, noDatabase.problem()
+		return nil, wire.NoDatabase.Problem()
 	}
 	var counted []admin.QueueStats
 	var err error
@@ -282,22 +240,11 @@ func (a *API) stats(ctx context.Context, in *readStats) (*gotStats, error) {
 		return nil, err
 	}
 	var out gotStats
-	out.Body.Queues = []Stats{}
+	out.Body.Queues = []wire.Stats{}
 	for _, q := range counted {
-		if !p.May(auth.Read, in.Database, q.Queue) {
-			continue
+		if p.May(auth.Read, in.Database, q.Queue) {
+			out.Body.Queues = append(out.Body.Queues, wire.StatsOf(q))
 		}
-		s := Stats{
-			Queue: q.Queue, Count: map[string]int64{}, Due: q.Due, Parked: q.Parked, Cancelled: q.Cancelled,
-			OldestDueSeconds: inSeconds(q.OldestDue),
-		}
-		for st, n := range q.Count {
-			s.Count[st.String()] = n
-		}
-		for _, st := range q.AtLeast {
-			s.AtLeast = append(s.AtLeast, st.String())
-		}
-		out.Body.Queues = append(out.Body.Queues, s)
 	}
 	return &out, nil
 }

@@ -14,7 +14,15 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/control"
+	"github.com/dbq-go/dbq/internal/duration"
+	"github.com/dbq-go/dbq/internal/store"
+	"github.com/dbq-go/dbq/internal/wire"
+	"github.com/dbq-go/dbq/state"
+	"github.com/google/uuid"
 )
 
 // This file is the only one that registers operations with huma. Handlers are plain functions.
@@ -47,6 +55,7 @@ func (a *API) register() (http.Handler, []byte, error) {
 	}}
 	format := huma.Format{Marshal: writeJSON, Unmarshal: json.Unmarshal}
 	config.Formats = map[string]huma.Format{"application/json": format, "json": format}
+	describeTypes(config.Components.Schemas)
 	h := humago.New(mux, config)
 	problems := problemResponse(h)
 
@@ -107,6 +116,39 @@ func (a *API) register() (http.Handler, []byte, error) {
 	})
 	handler := a.limited(attributed(routed(mux.ServeMux)))
 	return a.observed(auth.Protect(a.cfg.Authenticator, handler, a.unauthorized)), spec, nil
+}
+
+// describeTypes registers the types of other packages whose JSON their Go types do not show.
+func describeTypes(r huma.Registry) {
+	r.RegisterTypeAlias(reflect.TypeFor[uuid.UUID](), reflect.TypeFor[idText]())
+	r.RegisterTypeAlias(reflect.TypeFor[dbq.State](), reflect.TypeFor[stateText]())
+	r.RegisterTypeAlias(reflect.TypeFor[duration.Seconds](), reflect.TypeFor[float64]())
+	r.RegisterTypeAlias(reflect.TypeFor[admin.QueueSettings](), reflect.TypeFor[control.Settings]())
+	r.RegisterTypeAlias(reflect.TypeFor[patch[admin.QueueSettings]](), reflect.TypeFor[control.Settings]())
+	r.RegisterTypeAlias(reflect.TypeFor[admin.QueueLimits](), reflect.TypeFor[Limits]())
+	r.RegisterTypeAlias(reflect.TypeFor[patch[admin.QueueLimits]](), reflect.TypeFor[Limits]())
+}
+
+// Limits are the limits of a queue, as the description names them.
+type Limits store.LimitFields
+
+type idText struct{}
+
+// Schema returns that of a UUID.
+func (idText) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeString, Format: "uuid"}
+}
+
+type stateText struct{}
+
+// Schema returns that of a state.
+func (stateText) Schema(huma.Registry) *huma.Schema {
+	out := &huma.Schema{Type: huma.TypeString}
+	for _, s := range append(state.All(), state.None) {
+		text, _ := s.MarshalText()
+		out.Enum = append(out.Enum, string(text))
+	}
+	return out
 }
 
 // registry is where operations are registered.
@@ -199,9 +241,9 @@ func writeJSON(w io.Writer, v any) error {
 
 // transformed completes what is sent: problems get the id of the request, and huma's own errors become problems.
 func transformed(ctx huma.Context, v any) any {
-	var p *Problem
+	var p *wire.Problem
 	switch e := v.(type) {
-	case *Problem:
+	case *wire.Problem:
 		p = e
 	case *huma.ErrorModel:
 		p = ofHuma(e)
@@ -216,9 +258,9 @@ func transformed(ctx huma.Context, v any) any {
 
 // problemResponse describes the response to a request that fails.
 func problemResponse(h huma.API) *huma.Response {
-	schema := huma.SchemaFromType(h.OpenAPI().Components.Schemas, reflect.TypeFor[Problem]())
+	schema := huma.SchemaFromType(h.OpenAPI().Components.Schemas, reflect.TypeFor[wire.Problem]())
 	return &huma.Response{
-		Description: "A problem", Content: map[string]*huma.MediaType{problemJSON: {Schema: schema}},
+		Description: "A problem", Content: map[string]*huma.MediaType{wire.MediaType: {Schema: schema}},
 	}
 }
 

@@ -10,77 +10,20 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/wire"
 	"github.com/dbq-go/dbq/schedule"
 )
-
-// Times are the times of a schedule: exactly one of Cron, EverySeconds and At.
-type Times struct {
-	Cron         string     `json:"cron,omitempty"`
-	Zone         string     `json:"zone,omitempty"`
-	EverySeconds float64    `json:"every_seconds,omitempty" minimum:"0"`
-	At           *time.Time `json:"at,omitempty"`
-}
-
-// schedule returns a schedule of the Go API that has only these times.
-func (t Times) schedule() (schedule.Schedule, *Problem) {
-	d := schedule.Schedule{Cron: t.Cron, Zone: t.Zone, Every: micros(t.EverySeconds)}
-	given := 0
-	if t.At != nil {
-		d.At = *t.At
-	}
-	for _, has := range []bool{d.Cron != "", d.Every != 0, !d.At.IsZero()} {
-		if has {
-			given++
-		}
-	}
-	switch {
-	case given != 1:
-		return d, badRequest.problem(Field{"body", "give exactly one of cron, every_seconds and at"})
-	case t.Zone != "" && t.Cron == "":
-		return d, badRequest.problem(Field{"body.zone", "it is for cron"})
-	}
-	return d, nil
-}
-
-// NewSchedule is the definition of a schedule.
-type NewSchedule struct {
-	TaskContent
-	Times
-	Queue         string  `json:"queue"`
-	CatchUp       int     `json:"catch_up,omitempty" minimum:"-1" maximum:"1000"`
-	NoOverlap     bool    `json:"no_overlap,omitempty"`
-	JitterSeconds float64 `json:"jitter_seconds,omitempty" minimum:"0" maximum:"86400"`
-	KeepPayload   bool    `json:"keep_payload,omitempty"`
-	Revision      *string `json:"revision,omitempty"`
-}
-
-// schedule returns the schedule of the Go API, without the payload and headers that are kept.
-func (s NewSchedule) schedule(name string) (schedule.Schedule, *Problem) {
-	d, p := s.Times.schedule()
-	if p == nil {
-		d.Task, p = s.TaskContent.task()
-	}
-	if p == nil && s.KeepPayload && (d.Task.Payload != nil || d.Task.Headers != nil) {
-		p = badRequest.problem(Field{"body.keep_payload", "give it, or a payload and headers, not both"})
-	}
-	if p != nil {
-		return d, p
-	}
-	d.Name, d.Queue, d.CatchUp, d.NoOverlap, d.Jitter = name, s.Queue, s.CatchUp, s.NoOverlap, micros(s.JitterSeconds)
-	d.Task.Delay = d.Task.Delay.Round(time.Microsecond)
-	return d, nil
-}
 
 // putSchedule is a request to create or replace a schedule.
 type putSchedule struct {
 	OneSchedule
-	Body NewSchedule
+	Body wire.NewSchedule
 }
 
 // storedSchedule is its response: 201 if the schedule is new, and 200 if one was replaced.
 type storedSchedule struct {
 	Status int
-	Body   Schedule
+	Body   wire.Schedule
 }
 
 // putAttempts is how often a schedule is read and replaced while others change it.
@@ -91,7 +34,7 @@ func (a *API) putSchedule(ctx context.Context, in *putSchedule) (*storedSchedule
 	if err != nil {
 		return nil, err
 	}
-	def, problem := in.Body.schedule(in.Schedule)
+	def, problem := in.Body.Schedule(in.Schedule)
 	if problem != nil {
 		return nil, problem
 	}
@@ -123,7 +66,7 @@ func (a *API) putSchedule(ctx context.Context, in *putSchedule) (*storedSchedule
 
 // replace stores a schedule if none of this name is stored, or if the caller may change the stored one. It returns
 // schedule.ErrChanged if the stored one is not that of the request, or is changed at the same time.
-func (d *database) replace(ctx context.Context, p auth.Principal, in NewSchedule, def schedule.Schedule) (
+func (d *database) replace(ctx context.Context, p auth.Principal, in wire.NewSchedule, def schedule.Schedule) (
 	created bool, err error) {
 	stored, err := d.schedules.Get(ctx, def.Name)
 	switch {
@@ -132,19 +75,19 @@ func (d *database) replace(ctx context.Context, p auth.Principal, in NewSchedule
 	case err != nil:
 		return false, err
 	case !p.May(auth.Configure, d.name, stored.Queue):
-		return false, forbidden.problem()
+		return false, wire.Forbidden.Problem()
 	}
 	if in.Revision != nil && *in.Revision != stored.Revision {
 		return false, schedule.ErrChanged
 	}
 	if in.KeepPayload {
 		if created {
-			return false, badRequest.problem(Field{"body.keep_payload", "there is no schedule of this name"})
+			return false, wire.BadRequest.Problem(wire.At("body.keep_payload", "there is no schedule of this name"))
 		}
 		// What is hidden depends on the queue and the kind: elsewhere, callers could read it.
 		if t := taskOf(stored); d.redact.Task(&t) && (def.Queue != stored.Queue || def.Task.Kind != stored.Task.Kind) {
-			return false, badRequest.problem(
-				Field{"body.keep_payload", "parts of the payload are hidden: the queue and the kind must stay"})
+			return false, wire.BadRequest.Problem(
+				wire.At("body.keep_payload", "parts of the payload are hidden: the queue and the kind must stay"))
 		}
 		def.Task.Payload, def.Task.Headers = stored.Task.Payload, stored.Task.Headers
 	}
@@ -153,7 +96,7 @@ func (d *database) replace(ctx context.Context, p auth.Principal, in NewSchedule
 
 // scheduleFields are the fields of a request by those of a schedule.Schedule, with what their values must be. Without
 // it, the problem has that.
-var scheduleFields = map[string]Field{
+var scheduleFields = map[string][2]string{
 	"Name": {"path.schedule", fmt.Sprintf("it has 1 to %d characters, none of them a control character",
 		schedule.MaxName)},
 	"Queue":        {"body.queue", ""},
@@ -170,16 +113,16 @@ var scheduleFields = map[string]Field{
 }
 
 // scheduleField returns the field that an error of package schedule names, without its value.
-func scheduleField(err error, k kind) Field {
+func scheduleField(err error, k wire.Kind) wire.Field {
 	var failed *schedule.FieldError
 	if !errors.As(err, &failed) {
-		return Field{}
+		return wire.Field{}
 	}
 	f := scheduleFields[failed.Field]
 	if errors.Is(err, schedule.ErrNever) {
-		f.Message = "it never fires: no day matches"
+		f[1] = "it never fires: no day matches"
 	}
-	return Field{cmp.Or(f.Location, "body"), cmp.Or(f.Message, k.Title)}
+	return wire.At(cmp.Or(f[0], "body"), cmp.Or(f[1], k.Title))
 }
 
 // nextTimes is the response with the next times of a schedule.
@@ -227,7 +170,7 @@ func (a *API) scheduleTimes(ctx context.Context, in *scheduleTimes) (*nextTimes,
 type previewTimes struct {
 	Database string `path:"database"`
 	Body     struct {
-		Times
+		wire.Times
 		Count int `json:"count,omitempty" minimum:"1" maximum:"100" default:"10"`
 	}
 }
@@ -237,7 +180,7 @@ func (a *API) previewTimes(ctx context.Context, in *previewTimes) (*nextTimes, e
 	if err != nil {
 		return nil, err
 	}
-	def, p := in.Body.schedule()
+	def, p := in.Body.Schedule()
 	if p != nil {
 		return nil, p
 	}

@@ -3,63 +3,14 @@ package api
 import (
 	"context"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/wire"
 	"github.com/dbq-go/dbq/schedule"
 	"github.com/google/uuid"
 )
-
-// Schedule is a schedule and its status. Lists leave the payload and the headers out.
-type Schedule struct {
-	Name          string            `json:"name"`
-	Queue         string            `json:"queue"`
-	Kind          string            `json:"kind,omitempty"`
-	Hidden        bool              `json:"hidden,omitempty"`
-	Redacted      bool              `json:"redacted,omitempty"`
-	Payload       *string           `json:"payload,omitempty"`
-	PayloadBase64 []byte            `json:"payload_base64,omitempty"`
-	Headers       map[string]string `json:"headers,omitempty"`
-	Key           string            `json:"key,omitempty"`
-	Priority      int               `json:"priority,omitempty"`
-	DelaySeconds  float64           `json:"delay_seconds,omitempty"`
-	MaxAttempts   int               `json:"max_attempts,omitempty"`
-	Cron          string            `json:"cron,omitempty"`
-	Zone          string            `json:"zone,omitempty"`
-	EverySeconds  float64           `json:"every_seconds,omitempty"`
-	At            time.Time         `json:"at,omitzero"`
-	CatchUp       int               `json:"catch_up,omitempty"`
-	NoOverlap     bool              `json:"no_overlap,omitempty"`
-	JitterSeconds float64           `json:"jitter_seconds,omitempty"`
-	Owner         string            `json:"owner,omitempty"`
-	Next          time.Time         `json:"next,omitzero"`
-	Last          time.Time         `json:"last,omitzero"`
-	LastTask      string            `json:"last_task,omitempty"`
-	Skipped       string            `json:"skipped,omitempty"`
-	Paused        bool              `json:"paused,omitempty"`
-	Since         time.Time         `json:"since,omitzero"`
-	By            string            `json:"by,omitempty"`
-	Reason        string            `json:"reason,omitempty"`
-	Updated       time.Time         `json:"updated"`
-	Revision      string            `json:"revision"`
-}
-
-// scheduleOf returns a schedule as lists show it.
-func scheduleOf(s schedule.Info) Schedule {
-	out := Schedule{
-		Name: s.Name, Queue: s.Queue, Kind: s.Task.Kind, Key: s.Task.Key, Priority: s.Task.Priority,
-		DelaySeconds: inSeconds(s.Task.Delay), MaxAttempts: s.Task.MaxAttempts, Cron: s.Cron, Zone: s.Zone,
-		EverySeconds: inSeconds(s.Every), At: s.At, CatchUp: s.CatchUp, NoOverlap: s.NoOverlap,
-		JitterSeconds: inSeconds(s.Jitter), Owner: s.Owner, Next: s.Next, Last: s.Last, Skipped: s.Problem,
-		Paused: s.Paused, Since: s.Since, By: s.By, Reason: s.Reason, Updated: s.Updated, Revision: s.Revision,
-	}
-	if s.LastTask != uuid.Nil {
-		out.LastTask = s.LastTask.String()
-	}
-	return out
-}
 
 // taskOf returns the task of a schedule in the form to which redactions apply.
 func taskOf(s schedule.Info) dbq.Task {
@@ -67,22 +18,22 @@ func taskOf(s schedule.Info) dbq.Task {
 }
 
 // schedule returns a schedule as a caller may see it, with its payload and headers.
-func (d *database) schedule(s schedule.Info, p auth.Principal) Schedule {
-	out := scheduleOf(s)
-	if out.Hidden = !p.Payloads; out.Hidden {
-		return out
-	}
+func (d *database) schedule(s schedule.Info, p auth.Principal) wire.Schedule {
 	t := taskOf(s)
-	out.Redacted = d.seenBy(p).Task(&t)
-	out.Payload, out.PayloadBase64 = textOrBase64(t.Payload)
-	out.Headers = t.Headers
+	redacted := d.seenBy(p).Task(&t)
+	s.Task.Payload, s.Task.Headers = t.Payload, t.Headers
+	if !p.Payloads {
+		s.Task.Payload, s.Task.Headers = nil, nil
+	}
+	out := wire.ScheduleOf(s)
+	out.Hidden, out.Redacted = !p.Payloads, redacted && p.Payloads
 	return out
 }
 
 // listedSchedules is the response with the schedules of a database.
 type listedSchedules struct {
 	Body struct {
-		Schedules []Schedule `json:"schedules" nullable:"false"`
+		Schedules []wire.Schedule `json:"schedules" nullable:"false"`
 	}
 }
 
@@ -96,10 +47,11 @@ func (a *API) listSchedules(ctx context.Context, in *oneDatabase) (*listedSchedu
 		return nil, err
 	}
 	var out listedSchedules
-	out.Body.Schedules = []Schedule{}
+	out.Body.Schedules = []wire.Schedule{}
 	for _, s := range infos {
 		if p.May(auth.Read, in.Database, s.Queue) {
-			out.Body.Schedules = append(out.Body.Schedules, scheduleOf(s))
+			s.Task.Payload, s.Task.Headers = nil, nil // lists have none
+			out.Body.Schedules = append(out.Body.Schedules, wire.ScheduleOf(s))
 		}
 	}
 	return &out, nil
@@ -113,7 +65,7 @@ type OneSchedule struct {
 
 // gotSchedule is the response with a schedule.
 type gotSchedule struct {
-	Body Schedule
+	Body wire.Schedule
 }
 
 // schedule reads a schedule with which the caller may do something. One of another queue does not exist for the caller.
@@ -153,7 +105,7 @@ type changeSchedule struct {
 // changedSchedule is its response.
 type changedSchedule struct {
 	Body struct {
-		Task string `json:"task,omitempty"`
+		Task uuid.UUID `json:"task,omitzero"`
 	}
 }
 
@@ -178,9 +130,7 @@ func (a *API) changeSchedule(ctx context.Context, in *changeSchedule) (*changedS
 	case "delete":
 		err = d.schedules.Delete(ctx, s.Name, noted...)
 	case "run":
-		var id uuid.UUID
-		id, err = d.schedules.RunNow(ctx, s.Name, noted...)
-		out.Body.Task = id.String()
+		out.Body.Task, err = d.schedules.RunNow(ctx, s.Name, noted...)
 	}
 	if err != nil {
 		return nil, err

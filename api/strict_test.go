@@ -16,6 +16,7 @@ import (
 	"github.com/dbq-go/dbq/api"
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/internal/wire"
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
@@ -197,7 +198,7 @@ func FuzzBody(f *testing.F) {
 			}
 			return
 		}
-		var used, checked api.NewTask
+		var used, checked wire.NewTask
 		var fields map[string]json.RawMessage
 		if errors.Join(json.Unmarshal(body, &used), json.Unmarshal(body, &fields)) != nil {
 			return // such as a number that fits its schema, but no type; it is refused later

@@ -11,24 +11,14 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/duration"
+	"github.com/dbq-go/dbq/internal/wire"
 )
 
 // checkout is a request for tasks.
 type checkout struct {
 	InQueue
-	Body struct {
-		Max          int     `json:"max,omitempty" default:"1" minimum:"1"`
-		LeaseSeconds float64 `json:"lease_seconds,omitempty" default:"30"`
-		WaitSeconds  float64 `json:"wait_seconds,omitempty" minimum:"0"`
-		Worker       string  `json:"worker,omitempty"`
-	}
-}
-
-// LeasedTask is a task with the lease of its new holder.
-type LeasedTask struct {
-	Task
-	Lease         string  `json:"lease"`
-	WaitedSeconds float64 `json:"waited_seconds"`
+	Body wire.Checkout
 }
 
 // checkedOut is the response to a checkout.
@@ -38,7 +28,7 @@ type checkedOut struct {
 
 // CheckedOutBody is its body.
 type CheckedOutBody struct {
-	Tasks []LeasedTask `json:"tasks" nullable:"false"`
+	Tasks []wire.LeasedTask `json:"tasks" nullable:"false"`
 }
 
 // write writes the body task by task: as text, payloads may be six times as long.
@@ -60,7 +50,7 @@ func (b CheckedOutBody) write(w io.Writer) {
 }
 
 func (a *API) checkout(ctx context.Context, in *checkout) (*checkedOut, error) {
-	d, p, err := a.open(ctx, auth.Work, in.Database, in.Queue)
+	d, _, err := a.open(ctx, auth.Work, in.Database, in.Queue)
 	if err != nil {
 		return nil, err
 	}
@@ -86,12 +76,13 @@ func (a *API) checkout(ctx context.Context, in *checkout) (*checkedOut, error) {
 		return nil, err
 	}
 	var out checkedOut
-	out.Body.Tasks = make([]LeasedTask, len(tasks))
-	p.Payloads = true // the work needs them
+	out.Body.Tasks = make([]wire.LeasedTask, len(tasks))
 	now := time.Now()
 	for i, t := range tasks {
 		lease := held{t.Lease, in.Body.Worker, now}
-		out.Body.Tasks[i] = LeasedTask{view(t, p), sign(key, lease, now), inSeconds(t.Waited)}
+		out.Body.Tasks[i] = wire.LeasedTask{
+			Task: wire.TaskOf(t), Lease: sign(key, lease, now), Waited: duration.Seconds(t.Waited),
+		}
 	}
 	received = tasks
 	d.started(in.Queue, tasks)
@@ -100,14 +91,14 @@ func (a *API) checkout(ctx context.Context, in *checkout) (*checkedOut, error) {
 
 // lease checks tasks out, and waits for them if the caller wants to.
 func (a *API) lease(ctx context.Context, d *database, q *dbq.Queue, in *checkout) ([]dbq.Task, error) {
-	lease := seconds(in.Body.LeaseSeconds)
-	if in.Body.WaitSeconds <= 0 {
+	lease := duration.FromSeconds(in.Body.LeaseSeconds)
+	if in.Body.Wait <= 0 {
 		return q.Checkout(ctx, in.Body.Max, lease)
 	}
 	d.listen.Do(func() { d.listener = q.Consumer() })
 	consumer := q.Consumer()
 	defer consumer.Close()
-	waiting, cancel := a.waitAtMost(ctx, in.Body.WaitSeconds)
+	waiting, cancel := a.waitAtMost(ctx, time.Duration(in.Body.Wait))
 	defer cancel()
 	tasks, err := consumer.Checkout(waiting, in.Body.Max, lease)
 	if waiting.Err() != nil && isContext(err) {
@@ -131,29 +122,16 @@ func release(q *dbq.Queue, tasks []dbq.Task) {
 type extend struct {
 	InQueue
 	Body struct {
-		LeaseSeconds float64     `json:"lease_seconds,omitempty" default:"30"`
-		Leases       []Extension `json:"leases" minItems:"1" maxItems:"10000" nullable:"false"`
+		LeaseSeconds float64          `json:"lease_seconds,omitempty" default:"30"`
+		Leases       []wire.Extension `json:"leases" minItems:"1" maxItems:"10000" nullable:"false"`
 	}
-}
-
-// Extension is a lease to extend.
-type Extension struct {
-	Lease          string  `json:"lease"`
-	Progress       *string `json:"progress,omitempty"`
-	ProgressBase64 []byte  `json:"progress_base64,omitempty"`
 }
 
 // extended is the response to it.
 type extended struct {
 	Body struct {
-		Leases []Extended `json:"leases" nullable:"false"`
+		Leases []wire.Extended `json:"leases" nullable:"false"`
 	}
-}
-
-// Extended is the outcome for one lease.
-type Extended struct {
-	Lease   string   `json:"lease,omitempty"`
-	Problem *Problem `json:"problem,omitempty"`
 }
 
 func (a *API) extend(ctx context.Context, in *extend) (*extended, error) {
@@ -162,7 +140,7 @@ func (a *API) extend(ctx context.Context, in *extend) (*extended, error) {
 		return nil, err
 	}
 	var out extended
-	out.Body.Leases = make([]Extended, len(in.Body.Leases))
+	out.Body.Leases = make([]wire.Extended, len(in.Body.Leases))
 	read, err := a.readLeases(ctx, d, in.Queue, len(in.Body.Leases), func(i int) string { return in.Body.Leases[i].Lease })
 	if err != nil {
 		return nil, err
@@ -174,13 +152,10 @@ func (a *API) extend(ctx context.Context, in *extend) (*extended, error) {
 			out.Body.Leases[i].Problem = read.problems[i]
 			continue
 		}
-		e := in.Body.Leases[i]
-		if l.Progress = e.ProgressBase64; e.Progress != nil {
-			l.Progress = []byte(*e.Progress)
-		}
+		l.Progress = in.Body.Leases[i].Bytes()
 		leases, at = append(leases, l.Lease), append(at, i)
 	}
-	renewed, _, err := d.client.Queue(in.Queue).ExtendMany(ctx, leases, seconds(in.Body.LeaseSeconds))
+	renewed, _, err := d.client.Queue(in.Queue).ExtendMany(ctx, leases, duration.FromSeconds(in.Body.LeaseSeconds))
 	if err != nil {
 		return nil, err
 	}
@@ -203,21 +178,15 @@ func (a *API) extend(ctx context.Context, in *extend) (*extended, error) {
 type settle struct {
 	InQueue
 	Body struct {
-		Settlements []Settlement `json:"settlements" minItems:"1" maxItems:"10000" nullable:"false"`
+		Settlements []wire.Settlement `json:"settlements" minItems:"1" maxItems:"10000" nullable:"false"`
 	}
 }
 
 // settled is the response to it.
 type settled struct {
 	Body struct {
-		Settled []Settled `json:"settled" nullable:"false"`
+		Settled []wire.Settled `json:"settled" nullable:"false"`
 	}
-}
-
-// Settled is the outcome for one lease.
-type Settled struct {
-	State   string   `json:"state,omitempty"`
-	Problem *Problem `json:"problem,omitempty"`
 }
 
 func (a *API) settle(ctx context.Context, in *settle) (*settled, error) {
@@ -227,7 +196,7 @@ func (a *API) settle(ctx context.Context, in *settle) (*settled, error) {
 	}
 	var out settled
 	given := in.Body.Settlements
-	out.Body.Settled = make([]Settled, len(given))
+	out.Body.Settled = make([]wire.Settled, len(given))
 	read, err := a.readLeases(ctx, d, in.Queue, len(given), func(i int) string { return given[i].Lease })
 	if err != nil {
 		return nil, err
@@ -235,17 +204,15 @@ func (a *API) settle(ctx context.Context, in *settle) (*settled, error) {
 	var ss []dbq.Settlement
 	var at []int
 	for i, l := range read.leases {
-		outcome, p := given[i].outcome()
+		outcome, p := given[i].Of()
 		if p != nil { // the request itself is wrong: nothing is settled
-			return nil, p.in("settlements", i)
+			return nil, p.In("settlements", i)
 		}
 		if read.problems[i] != nil {
 			out.Body.Settled[i].Problem = read.problems[i]
 			continue
 		}
-		if l.Progress = given[i].ProgressBase64; given[i].Progress != nil {
-			l.Progress = []byte(*given[i].Progress)
-		}
+		l.Progress = given[i].Bytes()
 		ss, at = append(ss, dbq.Settlement{Lease: l.Lease, Outcome: outcome}), append(at, i)
 	}
 	done, err := d.settle(ctx, in.Queue, ss)
@@ -258,7 +225,7 @@ func (a *API) settle(ctx context.Context, in *settle) (*settled, error) {
 			out.Body.Settled[i].Problem = problemOf(s.Err)
 			continue
 		}
-		out.Body.Settled[i].State = stateName(s.State)
+		out.Body.Settled[i].State = &s.State
 		d.ended(read.leases[i], ss[n].Outcome, s.State)
 	}
 	return &out, nil

@@ -13,6 +13,7 @@ import (
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/internal/visible"
+	"github.com/dbq-go/dbq/internal/wire"
 	"github.com/dbq-go/dbq/workflow"
 	"github.com/google/uuid"
 )
@@ -25,33 +26,8 @@ const (
 	maxNeeds = 2 * maxSteps
 )
 
-// Step is a step of a workflow as it is now.
-type Step struct {
-	Task      string `json:"task"`
-	Name      string `json:"name"`
-	Queue     string `json:"queue"`
-	State     string `json:"state"`
-	Cancelled bool   `json:"cancelled,omitempty"`
-	WaitsFor  int    `json:"waits_for,omitempty"`
-}
-
-// Need is an edge of a workflow.
-type Need struct {
-	Parent    string `json:"parent"`
-	Child     string `json:"child"`
-	OnFailure string `json:"on_failure"`
-	Met       bool   `json:"met"`
-}
-
 // gotWorkflow is the response with a workflow.
-type gotWorkflow struct {
-	Body struct {
-		ID    string `json:"id"`
-		Steps []Step `json:"steps" nullable:"false"`
-		Needs []Need `json:"needs" nullable:"false"`
-		Cut   bool   `json:"cut,omitempty"`
-	}
-}
+type gotWorkflow struct{ Body struct{ workflow.Info } }
 
 // OneWorkflow is the path of a request about a workflow, and how many of its steps are read.
 type OneWorkflow struct {
@@ -65,37 +41,20 @@ func (a *API) workflow(ctx context.Context, in OneWorkflow) (workflow.Info, erro
 	if err != nil {
 		return workflow.Info{}, err
 	}
-	id, err := uuid.Parse(in.ID)
-	if err != nil {
-		return workflow.Info{}, badRequest.problem(Field{"path.id", "it is not a UUID"})
-	}
-	info, err := workflow.Get(ctx, d.client, id, in.Limit)
+	info, err := workflow.Get(ctx, d.client, in.ID, in.Limit)
 	if err != nil {
 		return info, err
 	}
 	err = d.seenBy(p).Workflow(info, in.Limit)
 	if errors.Is(err, visible.ErrPart) {
-		err = badRequest.problem(Field{"query.limit", "it is below the number of the workflow's steps"})
+		err = wire.BadRequest.Problem(wire.At("query.limit", "it is below the number of the workflow's steps"))
 	}
 	return info, err
 }
 
 func (a *API) readWorkflow(ctx context.Context, in *OneWorkflow) (*gotWorkflow, error) {
 	info, err := a.workflow(ctx, *in)
-	if err != nil {
-		return nil, err
-	}
-	var out gotWorkflow
-	out.Body.ID, out.Body.Cut = info.ID.String(), info.Cut
-	out.Body.Steps, out.Body.Needs = []Step{}, []Need{}
-	for _, s := range info.Steps {
-		out.Body.Steps = append(out.Body.Steps,
-			Step{s.Task.String(), s.Name, s.Queue, stateName(s.State), s.Cancelled, s.WaitsFor})
-	}
-	for _, n := range info.Needs {
-		out.Body.Needs = append(out.Body.Needs, Need{n.Parent.String(), n.Child.String(), string(n.OnFailure), n.Met})
-	}
-	return &out, nil
+	return &gotWorkflow{struct{ workflow.Info }{info}}, err
 }
 
 // drawWorkflow is a request for a drawing of a workflow.
@@ -133,13 +92,13 @@ func (a *API) drawWorkflow(ctx context.Context, in *drawWorkflow) (*drawnWorkflo
 
 // NewStep is a step of a workflow to enqueue.
 type NewStep struct {
-	TaskContent
-	Name      string     `json:"name"`
-	Queue     string     `json:"queue"`
-	Needs     []string   `json:"needs,omitempty" nullable:"false" maxItems:"10000"`
-	OnFailure string     `json:"on_failure,omitempty" enum:"cancel,wait,ignore"`
-	Reference string     `json:"reference,omitempty"`
-	RunAt     *time.Time `json:"run_at,omitempty"`
+	wire.TaskContent
+	Name      string    `json:"name"`
+	Queue     string    `json:"queue"`
+	Needs     []string  `json:"needs,omitempty" nullable:"false" maxItems:"10000"`
+	OnFailure string    `json:"on_failure,omitempty" enum:"cancel,wait,ignore"`
+	Reference string    `json:"reference,omitempty"`
+	RunAt     time.Time `json:"run_at,omitzero"`
 }
 
 // enqueueWorkflow is a request to enqueue a workflow.
@@ -153,15 +112,15 @@ type enqueueWorkflow struct {
 
 // EnqueuedStep is the task of a step.
 type EnqueuedStep struct {
-	Name string `json:"name"`
-	Task string `json:"task"`
+	Name string    `json:"name"`
+	Task uuid.UUID `json:"task"`
 }
 
 // enqueuedWorkflow is the response: 201 if the workflow was added, and 200 if it had been added before.
 type enqueuedWorkflow struct {
 	Status int
 	Body   struct {
-		ID        string         `json:"id"`
+		ID        uuid.UUID      `json:"id"`
 		Duplicate bool           `json:"duplicate,omitempty"`
 		Steps     []EnqueuedStep `json:"steps" nullable:"false"`
 	}
@@ -175,20 +134,19 @@ func (a *API) enqueueWorkflow(ctx context.Context, in *enqueueWorkflow) (*enqueu
 	steps, needs := make([]workflow.Step, len(in.Body.Steps)), 0
 	for i, s := range in.Body.Steps {
 		if needs += len(s.Needs); needs > maxNeeds {
-			return nil, badRequest.problem(Field{"body.steps", fmt.Sprintf("all steps have more than %d needs", maxNeeds)})
+			return nil, wire.BadRequest.Problem(
+				wire.At("body.steps", fmt.Sprintf("all steps have more than %d needs", maxNeeds)))
 		}
 		if !p.May(auth.Enqueue, in.Database, s.Queue) {
-			return nil, forbidden.problem(Field{"body.queue", "the caller may not enqueue into this queue"}).in("steps", i)
+			refused := wire.At("body.queue", "the caller may not enqueue into this queue")
+			return nil, wire.Forbidden.Problem(refused).In("steps", i)
 		}
-		t, problem := s.TaskContent.task()
-		if t.Reference = s.Reference; problem == nil && in.Key != "" {
+		t, problem := s.TaskContent.Task()
+		if t.Reference, t.RunAt = s.Reference, s.RunAt; problem == nil && in.Key != "" {
 			problem = setReference(&t, fmt.Sprintf("%s/%d", in.Key, i))
 		}
 		if problem != nil {
-			return nil, problem.in("steps", i)
-		}
-		if s.RunAt != nil {
-			t.RunAt = *s.RunAt
+			return nil, problem.In("steps", i)
 		}
 		steps[i] = workflow.Step{
 			Name: s.Name, Queue: s.Queue, Task: t, Needs: s.Needs, OnFailure: workflow.OnFailure(s.OnFailure),
@@ -202,26 +160,26 @@ func (a *API) enqueueWorkflow(ctx context.Context, in *enqueueWorkflow) (*enqueu
 		return nil, err
 	}
 	out := enqueuedWorkflow{Status: http.StatusCreated}
-	out.Body.ID, out.Body.Steps = w.ID.String(), make([]EnqueuedStep, len(steps))
+	out.Body.ID, out.Body.Steps = w.ID, make([]EnqueuedStep, len(steps))
 	for i, s := range steps {
-		out.Body.Steps[i] = EnqueuedStep{s.Name, w.Tasks[i].String()}
+		out.Body.Steps[i] = EnqueuedStep{s.Name, w.Tasks[i]}
 	}
 	return &out, nil
 }
 
 // stepField returns the field that an error of package workflow names, without its value.
-func stepField(err error, k kind) Field {
+func stepField(err error, k wire.Kind) wire.Field {
 	var failed *workflow.StepError
 	if !errors.As(err, &failed) {
-		return Field{}
+		return wire.Field{}
 	}
-	f := map[string]Field{
+	f := map[string][2]string{
 		"Name":      {".name", fmt.Sprintf("it has 1 to %d characters, and no other step has it", workflow.MaxName)},
 		"Queue":     {".queue", ""},
 		"Needs":     {".needs", "they are the names of other steps, each once, and without a cycle"},
 		"OnFailure": {".on_failure", "it is cancel, wait or ignore"},
 	}[failed.Field]
-	return Field{fmt.Sprintf("body.steps[%d]%s", failed.Step, f.Location), cmp.Or(f.Message, k.Title)}
+	return wire.At(fmt.Sprintf("body.steps[%d]%s", failed.Step, f[0]), cmp.Or(f[1], k.Title))
 }
 
 // enqueuedBefore returns the workflow that an earlier request with the same steps has added, if the task that a
@@ -247,14 +205,14 @@ func (d *database) enqueuedBefore(ctx context.Context, p auth.Principal, steps [
 		return nil, duplicate
 	}
 	out := enqueuedWorkflow{Status: http.StatusOK}
-	out.Body.ID, out.Body.Duplicate, out.Body.Steps = id.String(), true, []EnqueuedStep{}
+	out.Body.ID, out.Body.Duplicate, out.Body.Steps = id, true, []EnqueuedStep{}
 	tasks := map[string]uuid.UUID{}
 	for _, s := range info.Steps {
 		tasks[s.Name] = s.Task
 	}
 	for _, s := range steps {
 		if task, ok := tasks[s.Name]; ok { // the row of a step whose task was purged is gone
-			out.Body.Steps = append(out.Body.Steps, EnqueuedStep{s.Name, task.String()})
+			out.Body.Steps = append(out.Body.Steps, EnqueuedStep{s.Name, task})
 		}
 	}
 	return &out, nil
@@ -281,20 +239,16 @@ func (a *API) changeWorkflow(ctx context.Context, in *changeWorkflow) (*changedW
 	if err != nil {
 		return nil, err
 	}
-	id, err := uuid.Parse(in.ID)
-	if err != nil {
-		return nil, badRequest.problem(Field{"path.id", "it is not a UUID"})
-	}
 	limit := 1 // enough to know that it exists
 	if len(p.Queues) > 0 {
 		limit = maxSteps
 	}
-	info, err := workflow.Get(ctx, d.client, id, limit)
+	info, err := workflow.Get(ctx, d.client, in.ID, limit)
 	if err == nil {
 		err = d.seenBy(p).Workflow(info, limit)
 	}
 	if errors.Is(err, visible.ErrPart) {
-		err = forbidden.problem()
+		err = wire.Forbidden.Problem()
 	}
 	if err != nil {
 		return nil, err
@@ -303,6 +257,6 @@ func (a *API) changeWorkflow(ctx context.Context, in *changeWorkflow) (*changedW
 		"cancel": workflow.Cancel, "retry": workflow.Retry,
 	}[in.Change]
 	var out changedWorkflow
-	out.Body.Changed, err = change(ctx, d.client, id, by(p, in.Body.Reason)...)
+	out.Body.Changed, err = change(ctx, d.client, in.ID, by(p, in.Body.Reason)...)
 	return &out, err
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/api"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/wire"
 )
 
 const httpShare = 10 // one by one, 1/httpShare of the tasks
@@ -150,7 +151,7 @@ func (h *httpTasks) takeAndSettle(ctx context.Context, handled func(int)) (found
 		}
 		var locked []settlement
 		for i, s := range out.Settled {
-			if s.Problem.Type == api.ProblemType+"locked" {
+			if s.Problem.Type == wire.Prefix+"locked" {
 				locked = append(locked, ends[i])
 			} else if s.State != "COMPLETED" {
 				return false, fmt.Errorf("a settlement was refused: %s", s.Problem.Type)

@@ -12,7 +12,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/dbq-go/dbq/internal/problem"
+	"github.com/dbq-go/dbq/internal/wire"
 )
 
 // maxProblem limits a response that reports an error, in bytes.
@@ -117,10 +117,10 @@ func pauseFor(err error, pause time.Duration) time.Duration {
 // server cannot put anything into them.
 func readProblem(response *http.Response, token string) error {
 	p := &Problem{Status: response.StatusCode, RetryAfter: readRetryAfter(response.Header.Get("Retry-After"))}
-	var body wireProblem
+	var body wire.Problem
 	text, _ := io.ReadAll(io.LimitReader(response.Body, maxProblem)) // the status is enough
 	media, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
-	if media == problem.MediaType && json.Unmarshal(text, &body) == nil {
+	if media == wire.MediaType && json.Unmarshal(text, &body) == nil {
 		p.read(&body, token)
 	}
 	if p.Type == "" {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/internal/problem"
+	"github.com/dbq-go/dbq/internal/wire"
 	"github.com/google/uuid"
 )
 
@@ -43,7 +43,7 @@ func (p *Problem) Error() string { return p.text }
 // Unwrap returns the errors of package dbq.
 func (p *Problem) Unwrap() []error { return p.means }
 
-// place and message match what is shown of the fields of a problem.
+// place and message match what is shown of the fields of a wire.
 var (
 	place   = regexp.MustCompile(`^[A-Za-z0-9_.\[\]-]{1,100}$`)
 	message = regexp.MustCompile(`^[A-Za-z0-9_"(){}%/=<>.,;: -]{1,200}$`)
@@ -54,9 +54,9 @@ var (
 const maxFields = 3
 
 // read fills a problem from the body of a response, if it is one of dbq. The token must not be shown.
-func (p *Problem) read(body *wireProblem, token string) {
-	name, ours := strings.CutPrefix(body.Type, problem.Prefix)
-	k, known := problem.ByName(name)
+func (p *Problem) read(body *wire.Problem, token string) {
+	name, ours := strings.CutPrefix(body.Type, wire.Prefix)
+	k, known := wire.ByName(name)
 	if !ours || !known {
 		return
 	}
@@ -102,7 +102,7 @@ func (p *Problem) readStatus() {
 }
 
 // taskError returns the error for one task of a request, or nil.
-func taskError(body *wireProblem) error {
+func taskError(body *wire.Problem) error {
 	if body == nil {
 		return nil
 	}
@@ -180,7 +180,7 @@ func isTransient(err error) bool {
 		case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
 			return true
 		}
-		return p.Status >= http.StatusInternalServerError || p.Type == problem.BadBody.Name || errors.Is(p, dbq.ErrLocked)
+		return p.Status >= http.StatusInternalServerError || p.Type == wire.BadBody.Name || errors.Is(p, dbq.ErrLocked)
 	}
 	return !errors.Is(err, dbq.ErrInvalid)
 }

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/wire"
 	"github.com/google/uuid"
 )
 
@@ -75,21 +77,24 @@ func (q *Queue) enqueue(ctx context.Context, ts []dbq.NewTask, ownIDs bool) ([]d
 		return nil, wrap("enqueue", q.name, uuid.Nil, err)
 	}
 	var in struct {
-		Tasks []wireNewTask `json:"tasks"`
+		Tasks []wire.NewTask `json:"tasks"`
 	}
-	in.Tasks = make([]wireNewTask, len(ts))
+	in.Tasks = make([]wire.NewTask, len(ts))
 	for i := range ts {
-		if in.Tasks[i], err = newTask(&ts[i]); err != nil && len(ts) > 1 {
+		if err = access.Check(ts[i]); err != nil && len(ts) > 1 {
 			err = fmt.Errorf("task %d of %d: %w", i+1, len(ts), err)
 		}
 		if err != nil {
 			return nil, wrap("enqueue", q.name, uuid.Nil, err)
 		}
+		if in.Tasks[i] = wire.NewTaskOf(ts[i]); in.Tasks[i].ID == uuid.Nil {
+			in.Tasks[i].ID = dbq.NewID()
+		}
 	}
 	var out []dbq.Enqueued
 	err = q.client.repeat(ctx, "enqueue", func(ctx context.Context, tries int) error {
 		var response struct {
-			Tasks []wireEnqueued `json:"tasks"`
+			Tasks []dbq.Enqueued `json:"tasks"`
 		}
 		if err := q.client.call(ctx, path, in, &response); err != nil {
 			return err
@@ -97,9 +102,8 @@ func (q *Queue) enqueue(ctx context.Context, ts []dbq.NewTask, ownIDs bool) ([]d
 		if len(response.Tasks) != len(ts) {
 			return &lostError{http.MethodPost, "the response does not have an entry for each task", nil}
 		}
-		out = make([]dbq.Enqueued, len(ts))
-		for i, e := range response.Tasks {
-			out[i] = dbq.Enqueued(e)
+		out = response.Tasks
+		for i, e := range out {
 			// An earlier try, whose response was lost, has added it.
 			if own := ownIDs || ts[i].ID == uuid.Nil; tries > 0 && own && e.ID == in.Tasks[i].ID {
 				out[i] = dbq.Enqueued{ID: e.ID}
@@ -117,14 +121,14 @@ func (q *Queue) enqueue(ctx context.Context, ts []dbq.NewTask, ownIDs bool) ([]d
 // read its queue. To callers without the right to see payloads, the server hides the payload, headers, result and
 // progress, and the redactions of the server apply.
 func (c *Client) Get(ctx context.Context, id uuid.UUID) (dbq.Task, error) {
-	var t wireTask
+	var t wire.Task
 	err := c.repeat(ctx, "get", func(ctx context.Context, _ int) error {
 		return c.call(ctx, "/tasks/"+id.String(), nil, &t)
 	})
 	if err != nil {
 		return dbq.Task{}, wrap("get", "", id, err)
 	}
-	return t.task(), nil
+	return t.Stored(), nil
 }
 
 // pollWait is how long one request of Wait lets the server wait.
@@ -140,12 +144,12 @@ func (c *Client) Wait(ctx context.Context, id uuid.UUID) (dbq.Task, error) {
 	for {
 		begin := time.Now()
 		var response struct {
-			Ended bool     `json:"ended"`
-			Task  wireTask `json:"task"`
+			Ended bool      `json:"ended"`
+			Task  wire.Task `json:"task"`
 		}
 		err := c.repeat(ctx, "wait", func(ctx context.Context, _ int) error { return c.call(ctx, path, nil, &response) })
 		if err == nil {
-			last = response.Task.task()
+			last = response.Task.Stored()
 		}
 		if err == nil && !response.Ended && !pace.wait(ctx, begin, nil) {
 			err = ctx.Err()

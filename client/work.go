@@ -7,9 +7,10 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/duration"
 	"github.com/dbq-go/dbq/internal/handling"
 	"github.com/dbq-go/dbq/internal/limits"
-	"github.com/dbq-go/dbq/state"
+	"github.com/dbq-go/dbq/internal/wire"
 	"github.com/google/uuid"
 )
 
@@ -55,9 +56,9 @@ func (q *Queue) checkoutFor(ctx context.Context, worker string, n int, lease, wa
 }
 
 func (q *Queue) checkout(ctx context.Context, worker string, n int, lease, wait time.Duration) ([]dbq.Task, error) {
-	in := wireCheckout{Max: n, LeaseSeconds: lease.Seconds(), WaitSeconds: wait.Seconds(), Worker: worker}
+	in := wire.Checkout{Max: n, LeaseSeconds: lease.Seconds(), Wait: duration.Seconds(wait), Worker: worker}
 	var out struct {
-		Tasks []wireLeasedTask `json:"tasks"`
+		Tasks []wire.LeasedTask `json:"tasks"`
 	}
 	if err := q.post(ctx, "checkout", wait+callTimeout, in, &out); err != nil {
 		return nil, err
@@ -68,8 +69,8 @@ func (q *Queue) checkout(ctx context.Context, worker string, n int, lease, wait 
 	until := time.Now().Add(lease)
 	ts := make([]dbq.Task, len(out.Tasks))
 	for i := range out.Tasks {
-		t := out.Tasks[i].task()
-		t.Waited = seconds(out.Tasks[i].WaitedSeconds)
+		t := out.Tasks[i].Stored()
+		t.Waited = max(time.Duration(out.Tasks[i].Waited), 0)
 		t.Lease = dbq.Lease{Task: t.ID, Queue: t.Queue, Fence: t.Fence, Attempt: t.Attempt, Until: until,
 			Token: out.Tasks[i].Lease}
 		ts[i] = t
@@ -77,24 +78,19 @@ func (q *Queue) checkout(ctx context.Context, worker string, n int, lease, wait 
 	return ts, nil
 }
 
-// seconds converts a number of seconds of a response.
-func seconds(s float64) time.Duration {
-	return time.Duration(max(min(s, 1e9), 0) * float64(time.Second))
-}
-
 // ExtendMany extends up to dbq.MaxBulk leases of Checkout, and stores their Progress, as dbq.Queue.ExtendMany does. A
 // lease that is neither extended nor lost is in neither list.
 func (q *Queue) ExtendMany(ctx context.Context, ls []dbq.Lease, d time.Duration) (
 	renewed, lost []dbq.Lease, err error) {
 	in := struct {
-		LeaseSeconds float64         `json:"lease_seconds"`
-		Leases       []wireExtension `json:"leases"`
-	}{d.Seconds(), make([]wireExtension, len(ls))}
+		LeaseSeconds float64          `json:"lease_seconds"`
+		Leases       []wire.Extension `json:"leases"`
+	}{d.Seconds(), make([]wire.Extension, len(ls))}
 	for i := range ls {
-		in.Leases[i] = extension(&ls[i])
+		in.Leases[i] = wire.ExtensionOf(ls[i])
 	}
 	var out struct {
-		Leases []wireExtended `json:"leases"`
+		Leases []wire.Extended `json:"leases"`
 	}
 	until := time.Now().Add(d)
 	if err := q.postMany(ctx, "extend", len(ls), in, &out); err != nil || len(ls) == 0 {
@@ -120,14 +116,13 @@ func (q *Queue) ExtendMany(ctx context.Context, ls []dbq.Lease, d time.Duration)
 // nothing is settled.
 func (q *Queue) SettleMany(ctx context.Context, ss []dbq.Settlement) ([]dbq.Settled, error) {
 	in := struct {
-		Settlements []wireSettlement `json:"settlements"`
-	}{make([]wireSettlement, len(ss))}
+		Settlements []wire.Settlement `json:"settlements"`
+	}{make([]wire.Settlement, len(ss))}
 	for i := range ss {
-		in.Settlements[i] = settlement(ss[i].Outcome)
-		in.Settlements[i].wireExtension = extension(&ss[i].Lease)
+		in.Settlements[i] = wire.SettlementOf(ss[i])
 	}
 	var out struct {
-		Settled []wireSettled `json:"settled"`
+		Settled []wire.Settled `json:"settled"`
 	}
 	if err := q.postMany(ctx, "settle", len(ss), in, &out); err != nil || len(ss) == 0 {
 		return nil, err
@@ -137,8 +132,9 @@ func (q *Queue) SettleMany(ctx context.Context, ss []dbq.Settlement) ([]dbq.Sett
 	}
 	settled := make([]dbq.Settled, len(ss))
 	for i, s := range out.Settled {
-		settled[i].State, _ = state.Parse(s.State)
-		settled[i].Err = taskError(s.Problem)
+		if settled[i].Err = taskError(s.Problem); s.State != nil {
+			settled[i].State = *s.State
+		}
 	}
 	return settled, nil
 }

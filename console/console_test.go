@@ -239,7 +239,8 @@ func TestDatabaseThatIsGoneIsExplained(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, ann)
 	s.client.Close()
-	page := s.get(500, "/db/shop/tasks")
+	page := s.get(503, "/db/shop/tasks")
+	s.shows(page, "The server is stopping")
 	s.hides(page, "goroutine", "sql:")
 }
 

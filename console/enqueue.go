@@ -179,13 +179,8 @@ func (v *visit) enqueue() error {
 	if v.form("json") != "" && !json.Valid(t.Payload) {
 		return fieldError{"payload", "the payload is not valid JSON"}
 	}
-	if t.Priority, err = v.count("priority"); err != nil {
-		return err
-	}
-	if t.MaxAttempts, err = v.count("max_attempts"); err != nil {
-		return err
-	}
-	if t.Delay, err = duration("delay", v.form("delay")); err != nil {
+	err = v.read(field{"priority", &t.Priority}, field{"max_attempts", &t.MaxAttempts}, field{"delay", &t.Delay})
+	if err != nil {
 		return err
 	}
 	if t.Headers, err = v.headers(); err != nil {

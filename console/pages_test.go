@@ -247,8 +247,9 @@ func TestQueueIsPausedAndConfigured(t *testing.T) {
 	s.post(303, "/db/shop/queue/pause", "queue", "mail", "reason", "deploy")
 	s.shows(s.get(200, "/db/shop/queue", "queue", "mail"), "Paused by ann", "deploy", "Resume")
 	s.post(303, "/db/shop/queue/resume", "queue", "mail")
-	s.post(303, "/db/shop/queue/limits", "queue", "mail", "leased", "10", "starts", "100", "per", "1m", "burst", "5",
-		"key_leased", "1", "key_starts", "6", "key_per", "30s", "key_burst", "", "order", "block")
+	s.post(303, "/db/shop/queue/limits", "queue", "mail", "leased", "10", "rate_starts", "100", "rate_per", "1m",
+		"rate_burst", "5", "key_leased", "1", "key_rate_starts", "6", "key_rate_per", "30s", "key_rate_burst", "",
+		"order", "block")
 	s.post(303, "/db/shop/queue/settings", "queue", "mail", "concurrency", "4", "lease", "45s", "dead_letter", "alerts")
 	ops := admin.New(s.client)
 	l, err := ops.QueueLimits(t.Context(), "mail")

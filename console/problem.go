@@ -10,6 +10,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/internal/visible"
+	"github.com/dbq-go/dbq/internal/wire"
 )
 
 // problem is what the page of an error shows.
@@ -20,7 +21,8 @@ type problem struct {
 	Request string // the id under which the log has the reason
 }
 
-// problems lists the errors that a page explains, the first that matches.
+// problems lists the errors that only a page has, or explains in its own words, the first that matches. Package wire
+// has the others.
 var problems = []struct {
 	err    error
 	status int
@@ -41,19 +43,6 @@ var problems = []struct {
 		"It may have been removed, or its retention may have passed. Its audit trail is kept."},
 	{visible.ErrPart, 403, "The workflow is too large for your role",
 		fmt.Sprintf("A page shows %d steps. Only a user of all queues sees a workflow with more.", stepsShown)},
-	{dbq.ErrWrongState, 409, "Its state no longer allows this", "Go back to see its present state."},
-	{dbq.ErrMayHaveHappened, 500, "The change may have happened",
-		"The connection to the database was lost. Look at the present state before you repeat the change."},
-	{dbq.ErrNoDatabase, 503, "The database does not exist", "Create it, then run dbq migrate."},
-	{dbq.ErrNotMigrated, 503, "dbq's tables do not exist", "Run dbq migrate."},
-	{dbq.ErrSchemaOld, 503, "dbq's tables are too old", "Run dbq migrate."},
-	{dbq.ErrSchemaNew, 503, "dbq's tables are too new", "Update this server."},
-	{dbq.ErrDenied, 503, "The database refused the statement",
-		"The database user of this server lacks a privilege; SECURITY.md lists the grants."},
-	{dbq.ErrWriterBusy, 503, "The database is busy", "Try again shortly."},
-	{dbq.ErrConflict, 503, "Another transaction was in the way", "Try again shortly."},
-	{dbq.ErrUnavailable, 503, "The database does not respond", "Check that it runs. Nothing is lost: workers continue " +
-		"when it is back."},
 	{context.DeadlineExceeded, 504, "The database took too long", "Try again, or narrow the filter."},
 }
 
@@ -76,8 +65,16 @@ func (v *visit) problemOf(err error) (p problem, log bool) {
 	case errors.Is(err, dbq.ErrInvalid):
 		return problem{http.StatusUnprocessableEntity, "The input is invalid", err.Error(), ""}, false
 	}
+	for _, k := range wire.Sentinels() {
+		if errors.Is(err, k.Err) {
+			return problem{k.Status, sentence(k.Title), k.Detail, ""}, k.Status >= http.StatusInternalServerError
+		}
+	}
 	return problem{http.StatusInternalServerError, "The page failed", "The server's log has the reason.", v.request}, true
 }
+
+// sentence returns a text with a capital at its beginning.
+func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
 // formError says which field of a form is not what it must be.
 type formError string

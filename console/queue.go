@@ -124,27 +124,18 @@ func (c *Console) limitQueue(v *visit) error { return v.queueForm("limits", v.li
 
 func (v *visit) limitQueue() error {
 	var l admin.QueueLimits
-	var err error
-	for _, field := range []struct {
-		name string
-		to   *int
-	}{{"leased", &l.Leased}, {"key_leased", &l.KeyLeased}, {"starts", &l.Rate.Starts}, {"burst", &l.Rate.Burst},
-		{"key_starts", &l.KeyRate.Starts}, {"key_burst", &l.KeyRate.Burst}} {
-		if *field.to, err = v.count(field.name); err != nil {
-			return err
-		}
+	err := v.read(field{"leased", &l.Leased}, field{"key_leased", &l.KeyLeased},
+		field{"rate_starts", &l.Rate.Starts}, field{"rate_per", &l.Rate.Per}, field{"rate_burst", &l.Rate.Burst},
+		field{"key_rate_starts", &l.KeyRate.Starts}, field{"key_rate_per", &l.KeyRate.Per},
+		field{"key_rate_burst", &l.KeyRate.Burst})
+	if err != nil {
+		return err
 	}
-	for _, field := range []struct {
-		name string
-		to   *admin.Rate
-	}{{"per", &l.Rate}, {"key_per", &l.KeyRate}} {
-		if field.to.Per, err = duration(field.name, v.form(field.name)); err != nil {
-			return err
-		}
-		if field.to.Starts == 0 {
-			*field.to = admin.Rate{}
+	for _, r := range []*admin.Rate{&l.Rate, &l.KeyRate} {
+		if r.Starts == 0 {
+			*r = admin.Rate{}
 		} else {
-			field.to.Burst = max(field.to.Burst, 1)
+			r.Burst = max(r.Burst, 1)
 		}
 	}
 	l.PerKey, l.Order = v.form("per_key") != "", admin.KeyOrder(v.form("order"))
@@ -161,8 +152,29 @@ func (v *visit) limitQueue() error {
 	})
 }
 
-// count reads a whole number of the form; empty is 0.
-func (v *visit) count(field string) (int, error) { return whole(field, v.form(field)) }
+// field is a field of a form, and the number or duration that it sets.
+type field struct {
+	name string
+	to   any
+}
+
+// read reads fields of the form; an empty one is 0.
+func (v *visit) read(fields ...field) (err error) {
+	for _, f := range fields {
+		switch to := f.to.(type) {
+		case *int:
+			*to, err = whole(f.name, v.form(f.name))
+		case *time.Duration:
+			*to, err = length(f.name, v.form(f.name))
+		case *kept:
+			*to, err = retention(f.name, v.form(f.name))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // whole reads a whole number of a field; empty is 0.
 func whole(field, text string) (int, error) {

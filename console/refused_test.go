@@ -31,10 +31,11 @@ func TestRefusedFormsKeepTheirInput(t *testing.T) {
 		s.hides(page, `required autofocus`)
 	}
 
-	page = s.post(422, "/db/shop/queue/limits", "queue", "mail", "version", "of then", "leased", "7", "starts", "many",
-		"per", "2m", "per_key", "yes", "order", "skip")
-	s.shows(page, "Queue mail", `id="starts-error" role="alert">The input is invalid: starts must be a whole number.`,
-		`aria-invalid="true" aria-describedby="starts-error" autofocus`, `value="7"`,
+	page = s.post(422, "/db/shop/queue/limits", "queue", "mail", "version", "of then", "leased", "7",
+		"rate_starts", "many", "rate_per", "2m", "per_key", "yes", "order", "skip")
+	s.shows(page, "Queue mail",
+		`id="rate_starts-error" role="alert">The input is invalid: rate starts must be a whole number.`,
+		`aria-invalid="true" aria-describedby="rate_starts-error" autofocus`, `value="7"`,
 		`value="many"`, `value="2m"`, `value="yes" checked`, `"skip" selected`, `value="of then"`)
 	page = s.post(422, "/db/shop/queue/settings", "queue", "mail", "concurrency", "5", "poll", "soon",
 		"dead_letter", "dead", "history", "failures", "keep_completed", "7d", "keep_poison", "forever", "archive", "yes",

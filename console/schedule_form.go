@@ -81,12 +81,12 @@ func valuesOf(s schedule.Info) map[string]string {
 			out[name] = fmt.Sprint(value)
 		}
 	}
-	set("every", s.Every != 0, s.Every)
+	set("every", s.Every != 0, typed(s.Every))
 	set("at", !s.At.IsZero(), s.At.Format(time.RFC3339Nano))
 	set("catch_up", s.CatchUp != 0, max(s.CatchUp, 0)) // 0 is the default, one; SkipMissed is none
-	set("jitter", s.Jitter != 0, s.Jitter)
+	set("jitter", s.Jitter != 0, typed(s.Jitter))
 	set("priority", s.Task.Priority != 0, s.Task.Priority)
-	set("delay", s.Task.Delay != 0, s.Task.Delay)
+	set("delay", s.Task.Delay != 0, typed(s.Task.Delay))
 	set("max_attempts", s.Task.MaxAttempts != 0, s.Task.MaxAttempts)
 	set("no_overlap", s.NoOverlap, "yes")
 	set("json", json.Valid(s.Task.Payload), "yes")
@@ -204,7 +204,7 @@ func (f scheduleForm) blame(err error) bool {
 		return false
 	}
 	text := strings.TrimPrefix(field.Error(), schedule.ErrDefinition.Error()+": ")
-	f.Errors[scheduleInputs[field.Field]] = strings.ToUpper(text[:1]) + text[1:] + "."
+	f.Errors[scheduleInputs[field.Field]] = sentence(text) + "."
 	return true
 }
 
@@ -212,7 +212,7 @@ func (f scheduleForm) blame(err error) bool {
 func (f scheduleForm) schedule(stored schedule.Info) schedule.Schedule {
 	note := func(name string, err error) {
 		if err != nil {
-			f.Errors[name] = strings.ToUpper(err.Error()[:1]) + err.Error()[1:] + "."
+			f.Errors[name] = sentence(err.Error()) + "."
 		}
 	}
 	whole := func(name string) int {
@@ -220,17 +220,17 @@ func (f scheduleForm) schedule(stored schedule.Info) schedule.Schedule {
 		note(name, err)
 		return n
 	}
-	length := func(name string) time.Duration {
-		d, err := duration(name, f.Values[name])
+	span := func(name string) time.Duration {
+		d, err := length(name, f.Values[name])
 		note(name, err)
 		return d
 	}
 	d := schedule.Schedule{
-		Name: f.Values["name"], Cron: f.Values["cron"], Zone: f.Values["zone"], Every: length("every"),
+		Name: f.Values["name"], Cron: f.Values["cron"], Zone: f.Values["zone"], Every: span("every"),
 		Queue: f.Values["queue"], CatchUp: whole("catch_up"), NoOverlap: f.Values["no_overlap"] != "",
-		Jitter: length("jitter"),
+		Jitter: span("jitter"),
 		Task: dbq.NewTask{Kind: f.Values["kind"], Key: f.Values["key"], Priority: whole("priority"),
-			Delay: length("delay"), MaxAttempts: whole("max_attempts")},
+			Delay: span("delay"), MaxAttempts: whole("max_attempts")},
 	}
 	switch {
 	case f.Values["catch_up"] == "0":

@@ -1,12 +1,12 @@
 package console
 
 import (
-	"strconv"
 	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/duration"
 )
 
 func (c *Console) configureQueue(v *visit) error { return v.queueForm("settings", v.configureQueue()) }
@@ -17,7 +17,7 @@ func (v *visit) configureQueue() error {
 		return err
 	}
 	// Notices carry errors of this queue to the other one.
-	if s.DeadLetter != "" && !v.may(auth.Configure, s.DeadLetter) {
+	if s.DeadLetter != "" && !v.may(auth.Enqueue, s.DeadLetter) {
 		return errForbidden
 	}
 	return v.changeQueue(auth.Configure, "The settings are changed. Workers apply them while they run.",
@@ -34,62 +34,38 @@ func (v *visit) configureQueue() error {
 
 // settings reads the form of a queue's settings, which has all of them.
 func (v *visit) settings() (s admin.QueueSettings, err error) {
-	for _, field := range []struct {
-		name string
-		to   *int
-	}{{"concurrency", &s.Concurrency}, {"batch", &s.Batch}, {"max_attempts", &s.MaxAttempts}} {
-		if *field.to, err = v.count(field.name); err != nil {
-			return s, err
-		}
-	}
-	for _, field := range []struct {
-		name string
-		to   *time.Duration
-		read func(field, text string) (time.Duration, error)
-	}{
-		{"poll", &s.Poll, duration}, {"lease", &s.Lease, duration},
-		{"keep_completed", &s.Retention.Completed, retention}, {"keep_poison", &s.Retention.Poison, retention},
-		{"keep_parked", &s.Retention.Parked, retention}, {"keep_attempts", &s.Retention.Attempts, retention},
-	} {
-		if *field.to, err = field.read(field.name, v.form(field.name)); err != nil {
-			return s, err
-		}
-	}
+	r := &s.Retention
+	err = v.read(field{"concurrency", &s.Concurrency}, field{"batch", &s.Batch}, field{"max_attempts", &s.MaxAttempts},
+		field{"poll", &s.Poll}, field{"lease", &s.Lease},
+		field{"keep_completed", (*kept)(&r.Completed)}, field{"keep_poison", (*kept)(&r.Poison)},
+		field{"keep_parked", (*kept)(&r.Parked)}, field{"keep_attempts", (*kept)(&r.Attempts)})
 	s.History, s.DeadLetter = dbq.History(v.form("history")), v.named("dead_letter")
 	s.Retention.Archive, s.NoStatistics = v.form("archive") != "", v.form("no_statistics") != ""
-	return s, nil
+	return s, err
 }
 
-// forever is dbq.Forever in a form.
-const forever = "forever"
+// kept is a duration that may be forever.
+type kept time.Duration
 
 // retention reads a field such as 7d or forever; empty is 0.
-func retention(field, text string) (time.Duration, error) {
-	if text == forever {
-		return dbq.Forever, nil
+func retention(field, text string) (kept, error) {
+	if text == duration.ForeverText {
+		return kept(dbq.Forever), nil
 	}
-	d, err := duration(field, text)
+	d, err := length(field, text)
 	if err != nil {
 		err = fieldError{field, formError(err.Error() + ", or forever")}
 	}
-	return d, err
+	return kept(d), err
 }
 
 // typed writes a duration as a form has it, such as 7d, 1h30m or forever; 0 is empty.
 func typed(d time.Duration) string {
-	const day = 24 * time.Hour
-	switch {
-	case d == 0:
+	switch d {
+	case 0:
 		return ""
-	case d == dbq.Forever:
-		return forever
-	case d%day == 0:
-		return strconv.Itoa(int(d/day)) + "d"
-	case d%time.Hour == 0:
-		return strconv.Itoa(int(d/time.Hour)) + "h"
-	case d%time.Minute == 0:
-		text := d.String()
-		return text[:len(text)-len("0s")]
+	case dbq.Forever:
+		return duration.ForeverText
 	}
-	return d.String()
+	return duration.Format(d)
 }

@@ -65,7 +65,7 @@ func TestFormHasEverySetting(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := s.get(200, "/db/shop/queue", "queue", "mail")
-	s.shows(page, `value="36h"`, `value="forever"`, `value="14d"`, `value="1h30m"`, `value="1m30s"`, `value="45.001s"`)
+	s.shows(page, `value="1d12h"`, `value="forever"`, `value="14d"`, `value="1h30m"`, `value="1m30s"`, `value="45.001s"`)
 	const action = "/db/shop/queue/settings"
 	s.post(303, action, s.form(page, action)...)
 	if got, err := ops.QueueSettings(t.Context(), "mail"); err != nil || got != all {

@@ -2,7 +2,6 @@ package console
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/duration"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 )
@@ -94,10 +94,10 @@ func (s selection) filter() (f admin.Filter, err error) {
 			return f, fieldError{"workflow", "the workflow is not the id of a workflow"}
 		}
 	}
-	if f.InStateFor, err = duration("older", s.Older); err != nil {
+	if f.InStateFor, err = length("older", s.Older); err != nil {
 		return f, err
 	}
-	if f.EnteredWithin, err = duration("newer", s.Newer); err == nil && s.Newer != "" && f.EnteredWithin == 0 {
+	if f.EnteredWithin, err = length("newer", s.Newer); err == nil && s.Newer != "" && f.EnteredWithin == 0 {
 		// 0 would select all, as without the field.
 		err = fieldError{"newer", formError(label("newer") + ": write a time of more than 0")}
 	}
@@ -106,21 +106,16 @@ func (s selection) filter() (f admin.Filter, err error) {
 
 const durationHelp = ": write a time with its unit, such as 90s, 15m, 36h or 7d"
 
-// duration reads a field such as 90s, 15m or 36h; empty is 0.
-func duration(field, text string) (time.Duration, error) {
+// length reads a field such as 90s, 15m or 36h; empty is 0.
+func length(field, text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
 	}
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		if d, err := time.ParseDuration(days + "h"); err == nil && d >= 0 && d <= math.MaxInt64/24 {
-			return 24 * d, nil
-		}
+	d, err := duration.Parse(text)
+	if err != nil {
+		err = fieldError{field, formError(label(field) + durationHelp)}
 	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d < 0 {
-		return 0, fieldError{field, formError(label(field) + durationHelp)}
-	}
-	return d, nil
+	return d, err
 }
 
 // taskRow is a task of a list.

@@ -48,7 +48,7 @@ func (s *Schedules) correct(ctx context.Context) error {
 // database's clock was ahead. The first one may have fired just before the clock was set back a little. Every counts
 // from now if it would begin later than the next time.
 func (v *value) correct(now time.Time) (changed bool, err error) {
-	if v.Every > 0 && v.Start.Sub(now) > micros(v.Every) {
+	if v.Every > 0 && v.Start.Sub(now) > time.Duration(v.Every) {
 		v.Start = now
 	}
 	d := v.schedule("")

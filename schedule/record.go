@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/duration"
 	"github.com/dbq-go/dbq/internal/store"
 	"github.com/google/uuid"
 )
@@ -14,22 +15,22 @@ import (
 // fires next, so a search for expired records finds the due schedules. The value has the exact time.
 const namespace = store.NamespaceSchedules
 
-// value is the JSON of a record. Durations are microseconds.
+// value is the JSON of a record.
 type value struct {
-	Cron      string     `json:"cron,omitempty"`
-	Zone      string     `json:"zone,omitempty"`
-	Every     int64      `json:"every,omitempty"`
-	At        time.Time  `json:"at,omitzero"`
-	Queue     string     `json:"queue"`
-	Task      task       `json:"task"`
-	CatchUp   int        `json:"catch_up,omitempty"`
-	NoOverlap bool       `json:"no_overlap,omitempty"`
-	Jitter    int64      `json:"jitter,omitempty"`
-	Owner     string     `json:"owner,omitempty"`
-	Start     time.Time  `json:"start"` // when the schedule was put: Every counts from here
-	Next      time.Time  `json:"next,omitzero"`
-	Last      time.Time  `json:"last,omitzero"`
-	LastTask  *uuid.UUID `json:"last_task,omitempty"`
+	Cron      string           `json:"cron,omitempty"`
+	Zone      string           `json:"zone,omitempty"`
+	Every     duration.Seconds `json:"every_seconds,omitempty"`
+	At        time.Time        `json:"at,omitzero"`
+	Queue     string           `json:"queue"`
+	Task      task             `json:"task"`
+	CatchUp   int              `json:"catch_up,omitempty"`
+	NoOverlap bool             `json:"no_overlap,omitempty"`
+	Jitter    duration.Seconds `json:"jitter_seconds,omitempty"`
+	Owner     string           `json:"owner,omitempty"`
+	Start     time.Time        `json:"start"` // when the schedule was put: Every counts from here
+	Next      time.Time        `json:"next,omitzero"`
+	Last      time.Time        `json:"last,omitzero"`
+	LastTask  *uuid.UUID       `json:"last_task,omitempty"`
 	// Runs are the last tasks of RunNow, up to maxRuns, the oldest first. Those that have ended may be left out.
 	Runs    []uuid.UUID `json:"runs,omitempty"`
 	Problem string      `json:"problem,omitempty"`
@@ -43,7 +44,7 @@ type task struct {
 	Payload     []byte            `json:"payload,omitempty"`
 	Empty       bool              `json:"empty,omitempty"` // the payload is empty, and not nil
 	Priority    int               `json:"priority,omitempty"`
-	Delay       int64             `json:"delay,omitempty"`
+	Delay       duration.Seconds  `json:"delay_seconds,omitempty"`
 	MaxAttempts int               `json:"max_attempts,omitempty"`
 	Headers     map[string]string `json:"headers,omitempty"`
 }
@@ -57,14 +58,17 @@ type pause struct {
 func valueOf(d Schedule) value {
 	t := d.Task
 	return value{
-		Cron: d.Cron, Zone: d.Zone, Every: d.Every.Microseconds(), At: d.At.UTC(), Queue: d.Queue,
+		Cron: d.Cron, Zone: d.Zone, Every: whole(d.Every), At: d.At.UTC(), Queue: d.Queue,
 		Task: task{
 			Kind: t.Kind, Key: t.Key, Payload: t.Payload, Empty: t.Payload != nil && len(t.Payload) == 0, Priority: t.Priority,
-			Delay: t.Delay.Microseconds(), MaxAttempts: t.MaxAttempts, Headers: t.Headers,
+			Delay: whole(t.Delay), MaxAttempts: t.MaxAttempts, Headers: t.Headers,
 		},
-		CatchUp: d.CatchUp, NoOverlap: d.NoOverlap, Jitter: d.Jitter.Microseconds(),
+		CatchUp: d.CatchUp, NoOverlap: d.NoOverlap, Jitter: whole(d.Jitter),
 	}
 }
+
+// whole returns whole microseconds, as JSON has them.
+func whole(d time.Duration) duration.Seconds { return duration.Seconds(d.Truncate(time.Microsecond)) }
 
 // schedule returns the schedule that the value defines.
 func (v *value) schedule(name string) Schedule {
@@ -73,12 +77,12 @@ func (v *value) schedule(name string) Schedule {
 		payload = []byte{}
 	}
 	return Schedule{
-		Name: name, Cron: v.Cron, Zone: v.Zone, Every: micros(v.Every), At: v.At, Queue: v.Queue,
+		Name: name, Cron: v.Cron, Zone: v.Zone, Every: time.Duration(v.Every), At: v.At, Queue: v.Queue,
 		Task: dbq.NewTask{
 			Kind: v.Task.Kind, Key: v.Task.Key, Payload: payload, Priority: v.Task.Priority,
-			Delay: micros(v.Task.Delay), MaxAttempts: v.Task.MaxAttempts, Headers: v.Task.Headers,
+			Delay: time.Duration(v.Task.Delay), MaxAttempts: v.Task.MaxAttempts, Headers: v.Task.Headers,
 		},
-		CatchUp: v.CatchUp, NoOverlap: v.NoOverlap, Jitter: micros(v.Jitter),
+		CatchUp: v.CatchUp, NoOverlap: v.NoOverlap, Jitter: time.Duration(v.Jitter),
 	}
 }
 

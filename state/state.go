@@ -47,11 +47,23 @@ func (s State) String() string {
 	return fmt.Sprintf("State(%d)", int16(s))
 }
 
-// MarshalText returns the name of the state, for JSON and flags.
-func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+// removed is the text of None: JSON has the state only of a task that existed.
+const removed = "REMOVED"
 
-// UnmarshalText sets the state by its name. It accepts what Parse accepts.
+// MarshalText returns the name of the state, for JSON and flags. That of None is REMOVED.
+func (s State) MarshalText() ([]byte, error) {
+	if s == None {
+		return []byte(removed), nil
+	}
+	return []byte(s.String()), nil
+}
+
+// UnmarshalText sets the state by its name. It accepts what MarshalText returns and what Parse accepts.
 func (s *State) UnmarshalText(text []byte) error {
+	if string(text) == removed {
+		*s = None
+		return nil
+	}
 	p, err := Parse(string(text))
 	if err == nil {
 		*s = p

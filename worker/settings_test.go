@@ -6,6 +6,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/control"
+	"github.com/dbq-go/dbq/internal/duration"
 )
 
 func TestOperatorsSettingsOverrideTheWorkers(t *testing.T) {
@@ -17,8 +18,8 @@ func TestOperatorsSettingsOverrideTheWorkers(t *testing.T) {
 	if got := *resolve(&w, control.Settings{}); got != own {
 		t.Errorf("without settings, %+v", got)
 	}
-	set := control.Settings{Concurrency: 10, Batch: 200, MaxAttempts: 40, Lease: control.Duration(time.Hour),
-		Poll: control.Duration(time.Minute), History: "none",
+	set := control.Settings{Concurrency: 10, Batch: 200, MaxAttempts: 40, Lease: duration.Seconds(time.Hour),
+		Poll: duration.Seconds(time.Minute), History: "none",
 		KeepPoison: 70, KeepParked: 80, Archive: true}
 	want := settings{concurrency: 10, batch: 200, maxAttempts: 40, lease: time.Hour, pollMax: time.Minute,
 		history: dbq.HistoryNone, retention: dbq.Retention{Completed: 6, Poison: 70, Parked: 80, Archive: true}}
@@ -26,7 +27,7 @@ func TestOperatorsSettingsOverrideTheWorkers(t *testing.T) {
 		t.Errorf("with settings, %+v", got)
 	}
 	// Some would make the worker fail.
-	set = control.Settings{Batch: 1, Lease: control.Duration(time.Millisecond), Poll: control.Duration(time.Millisecond)}
+	set = control.Settings{Batch: 1, Lease: duration.Seconds(time.Millisecond), Poll: duration.Seconds(time.Millisecond)}
 	if got := resolve(&w, set); got.batch != w.BatchSize || got.lease != minLease || got.pollMax != w.PollMin {
 		t.Errorf("with settings that are too small, %+v", got)
 	}

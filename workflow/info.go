@@ -23,8 +23,8 @@ import (
 // that it needs. Steps whose tasks were removed are missing.
 type Info struct {
 	ID    uuid.UUID  `json:"id"`
-	Steps []StepInfo `json:"steps"`
-	Needs []Need     `json:"needs"`
+	Steps []StepInfo `json:"steps" nullable:"false"`
+	Needs []Need     `json:"needs" nullable:"false"`
 	// Cut reports whether the workflow has more steps or needs than the limit.
 	Cut bool `json:"cut,omitempty"`
 }
@@ -40,7 +40,7 @@ type StepInfo struct {
 	// WaitsFor is how many tasks it still waits for.
 	WaitsFor int `json:"waits_for,omitempty"`
 	// Result is the result of a completion, or the text of the last error. Only Needs sets it.
-	Result []byte `json:"result,omitempty"`
+	Result []byte `json:"-"`
 }
 
 // Need is a dependency: the task Child needs the task Parent.
@@ -60,7 +60,7 @@ const (
 // other number is dbq.ErrCount. If there is no such workflow, or all of its tasks were removed, Get returns
 // dbq.ErrNotFound.
 func Get(ctx context.Context, c *dbq.Client, id uuid.UUID, limit int) (Info, error) {
-	parts, info := access.Of(c), Info{ID: id}
+	parts, info := access.Of(c), Info{ID: id, Needs: []Need{}}
 	refuse := func(err error) (Info, error) { return Info{}, parts.Wrap("get workflow", "", uuid.Nil, err) }
 	limit = cmp.Or(limit, pageSize)
 	if err := limits.Count(limit, MaxSteps); err != nil {

@@ -22,11 +22,11 @@ var layers = []string{
 	"dialect dialect/internal/batch dialect/internal/search dialect/internal/version " +
 		"dialect/mysql dialect/oracle dialect/postgres dialect/sqlite examples/acme",
 	"internal/redact internal/sqlrun dialect/internal/dialecttest internal/querycount",
-	"internal/errs internal/limits internal/series internal/store",
+	"internal/errs internal/duration internal/limits internal/series internal/store",
 	"internal/wake internal/control internal/core internal/maintenance",
 	". internal/access internal/handling",
 	"admin schedule worker workflow bridge",
-	"internal/problem client",
+	"internal/wire client",
 	"internal/callers auth auth/oidc redaction internal/visible",
 	"api console internal/sample",
 	"dbqtest telemetry/prom telemetry/tracing conformance/internal/... conformance/cases conformance " +

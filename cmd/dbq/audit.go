@@ -8,6 +8,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/duration"
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 )
@@ -82,7 +83,7 @@ func newAuditClean(a *app) *cobra.Command {
 				return usagef("--keep is missing: entries that are older are removed")
 			}
 			if !yes {
-				question := fmt.Sprintf("remove the entries that are older than %s?", formatDuration(keep))
+				question := fmt.Sprintf("remove the entries that are older than %s?", duration.Format(keep))
 				if err := a.confirm(question, "old entries of the audit permanently"); err != nil {
 					return err
 				}

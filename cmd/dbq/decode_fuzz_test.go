@@ -44,7 +44,7 @@ func FuzzConfig(f *testing.F) {
 
 // FuzzTaskLine reads any line: one that is accepted is a JSON object and names a queue.
 func FuzzTaskLine(f *testing.F) {
-	f.Add([]byte(`{"queue":"q","payload":{"a":1},"delay":"1d12h","unique":"k","headers":{"a":"b"}}`))
+	f.Add([]byte(`{"queue":"q","payload":{"a":1},"delay_seconds":1.5,"unique":{"key":"k"},"headers":{"a":"b"}}`))
 	f.Add([]byte(`{"queue":"q","payload_base64":"AA==","run_at":"2030-01-01T00:00:00Z"}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		queue, _, err := parseTaskLine(text, taskLine{})

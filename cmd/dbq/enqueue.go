@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,7 +13,8 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
-	"github.com/google/uuid"
+	"github.com/dbq-go/dbq/internal/duration"
+	"github.com/dbq-go/dbq/internal/wire"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -22,7 +22,8 @@ import (
 // enqueueFlags are the flags of enqueue. For lines they are the defaults.
 type enqueueFlags struct {
 	line                       taskLine
-	delay                      time.Duration
+	unique                     wire.Unique
+	runAt                      string
 	headers                    []string
 	payload, payloadFile, file string
 	lines                      bool
@@ -34,12 +35,13 @@ func newEnqueue(a *app) *cobra.Command {
 	cmd := a.command("dbq enqueue", noArgs("give the payload as --payload TEXT"),
 		func(ctx context.Context, _ []string) error {
 			err := cmp.Or(clash(l, "payload", "payload-file", "lines"), clash(l, "payload", "payload-file", "file"),
-				clash(l, "delay", "run-at"), clash(l, "unique-while", "unique-period"), f.readHeaders())
+				clash(l, "delay", "run-at"), clash(l, "unique-while", "unique-period"), f.readHeaders(),
+				readTime("run-at", f.runAt, &f.line.RunAt))
 			if err != nil {
 				return err
 			}
-			if f.delay != 0 {
-				f.line.Delay = formatDuration(f.delay)
+			if f.unique != (wire.Unique{}) {
+				f.line.Unique = &f.unique
 			}
 			if f.lines || f.file != "" {
 				return a.enqueueLines(ctx, f)
@@ -52,11 +54,11 @@ func newEnqueue(a *app) *cobra.Command {
 	l.StringVar(&f.payload, "payload", "", "the payload as `TEXT`")
 	l.StringVar(&f.payloadFile, "payload-file", "", "read the payload from `FILE` (- is stdin)")
 	l.StringVar(&f.line.Reference, "reference", "", "a `NAME` that is unique in the queue")
-	f.line.uniqueLine.addFlags(l)
+	addUniqueFlags(l, &f.unique)
 	l.StringVar(&f.line.Key, "key", "", "the tenant, customer or account of the task: its `KEY` for limits per key")
 	l.IntVar(&f.line.Priority, "priority", 0, fmt.Sprintf("priority `P` from 0 (first) to %d", dbq.MaxPriority))
-	durationVar(l, &f.delay, "delay", 0, "not before this `TIME` from now, such as 90s, 12h or 3d")
-	l.StringVar(&f.line.RunAt, "run-at", "", "not before this `TIME`, such as 2030-01-31T08:00:00Z")
+	durationVar(l, (*time.Duration)(&f.line.Delay), "delay", 0, "not before this `TIME` from now, such as 90s, 12h or 3d")
+	l.StringVar(&f.runAt, "run-at", "", "not before this `TIME`, such as 2030-01-31T08:00:00Z")
 	l.IntVar(&f.line.MaxAttempts, "max-attempts", 0, fmt.Sprintf("try `N` times (default %d)", dbq.DefaultMaxAttempts))
 	l.StringArrayVar(&f.headers, "header", nil, "a header as `KEY=VALUE`; repeatable")
 	l.BoolVar(&f.lines, "lines", false, "read many tasks from stdin, one JSON object on each line")
@@ -98,10 +100,12 @@ func (a *app) enqueueOne(ctx context.Context, f enqueueFlags, hasPayload bool) e
 	if f.line.Queue == "" {
 		return usagef("--queue is missing: dbq enqueue --queue NAME")
 	}
-	t, err := f.line.task(taskLine{})
-	if err == nil {
-		t.Payload, err = a.readPayload(hasPayload, f.payload, f.payloadFile)
+	if f.unique != (wire.Unique{}) && f.unique.Key == "" {
+		return usagef("the unique key is missing: --unique KEY")
 	}
+	t, _ := f.line.Task() // the payload is not in it
+	var err error
+	t.Payload, err = a.readPayload(hasPayload, f.payload, f.payloadFile)
 	if err != nil {
 		return err
 	}
@@ -114,36 +118,41 @@ func (a *app) enqueueOne(ctx context.Context, f enqueueFlags, hasPayload bool) e
 		case err != nil:
 			return err
 		}
-		answer := map[string]any{"id": id}
-		if id != t.ID { // another task has the unique key
-			answer[f.line.outcome()] = true
-		}
-		return a.result(answer, "%s", id)
+		other := id != t.ID // it has the unique key
+		replaced := f.unique.OnConflict == dbq.UniqueReplace
+		return a.result(dbq.Enqueued{ID: id, Replaced: other && replaced, Debounced: other && !replaced}, "%s", id)
 	})
 }
 
-// taskLine is a task as given by a JSON line or by flags.
-type taskLine struct {
-	ID            string            `json:"id"`
-	Queue         string            `json:"queue"`
-	Kind          string            `json:"kind"`
-	Payload       json.RawMessage   `json:"payload"`
-	PayloadBase64 *string           `json:"payload_base64"`
-	Reference     string            `json:"reference"`
-	Key           string            `json:"key"`
-	Priority      int               `json:"priority"`
-	Delay         string            `json:"delay"`
-	RunAt         string            `json:"run_at"`
-	MaxAttempts   int               `json:"max_attempts"`
-	Headers       map[string]string `json:"headers"`
+// addUniqueFlags adds the flags of a unique rule.
+func addUniqueFlags(l *pflag.FlagSet, u *wire.Unique) {
+	length := func(to *duration.Seconds, name, usage string) {
+		durationVar(l, (*time.Duration)(to), name, 0, usage).least = time.Microsecond
+	}
+	l.StringVar(&u.Key, "unique", "", "do not enqueue while another task has this `KEY`")
+	l.StringVar((*string)(&u.While), "unique-while", "",
+		"how long a task has its key: `SCOPE` is pending (default) or unfinished")
+	length(&u.Period, "unique-period", "one task for each period of this `TIME`, such as 1h, in UTC")
+	length(&u.Window, "unique-window", "one task in this `TIME` after its enqueue, such as 1h")
+	l.StringVar((*string)(&u.OnConflict), "on-conflict", "",
+		"`ACTION` if the key is taken: keep (default), replace or debounce")
+	length(&u.MaxWait, "max-wait", "do not postpone a task beyond this `TIME` after it was created")
+}
 
-	uniqueLine
+// taskLine is a task as a line has it: as the HTTP API takes it, and its queue.
+type taskLine struct {
+	Queue string `json:"queue"`
+	wire.NewTask
 }
 
 // parseTaskLine reads one line; the flags give the defaults.
 func parseTaskLine(text []byte, flags taskLine) (queue string, t dbq.NewTask, err error) {
-	l := taskLine{Queue: flags.Queue, Kind: flags.Kind, Priority: flags.Priority, MaxAttempts: flags.MaxAttempts,
-		Key: flags.Key, uniqueLine: flags.uniqueLine}
+	l := flags
+	l.Reference, l.Delay, l.RunAt, l.Headers = "", 0, time.Time{}, maps.Clone(flags.Headers)
+	if u := flags.Unique; u != nil {
+		own := *u
+		l.Unique = &own
+	}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&l); err != nil {
@@ -155,14 +164,23 @@ func parseTaskLine(text []byte, flags taskLine) (queue string, t dbq.NewTask, er
 	if l.Queue == "" {
 		return "", t, usagef("no queue: add one to the line, or give one for all lines with --queue")
 	}
-	t, err = l.task(flags)
-	return l.Queue, t, err
+	if l.Delay == 0 && l.RunAt.IsZero() {
+		l.Delay, l.RunAt = flags.Delay, flags.RunAt
+	}
+	t, p := l.Task()
+	if p != nil {
+		return "", t, usagef("%s", p.Errors[0].Message)
+	}
+	return l.Queue, t, nil
 }
 
 // jsonMistake explains a JSON error without the names of Go's types.
 func jsonMistake(err error) string {
 	var wrongType *json.UnmarshalTypeError
+	var wrongTime *time.ParseError
 	switch {
+	case errors.As(err, &wrongTime): // its text has what was given
+		return "a time does not have the form 2030-01-31T08:00:00Z"
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return "the JSON object is incomplete"
 	case errors.As(err, &wrongType) && wrongType.Field == "":
@@ -171,58 +189,4 @@ func jsonMistake(err error) string {
 		return fmt.Sprintf("%s cannot be a JSON %s", wrongType.Field, wrongType.Value)
 	}
 	return strings.TrimPrefix(err.Error(), "json: ")
-}
-
-// task makes the task. The flags apply where the line has no value.
-func (l taskLine) task(flags taskLine) (dbq.NewTask, error) {
-	t := dbq.NewTask{Kind: l.Kind, Reference: l.Reference, Key: l.Key, Priority: l.Priority, MaxAttempts: l.MaxAttempts}
-	if l.Delay == "" && l.RunAt == "" {
-		l.Delay, l.RunAt = flags.Delay, flags.RunAt
-	}
-	var err error
-	if l.ID != "" {
-		if t.ID, err = uuid.Parse(l.ID); err != nil {
-			return t, usagef("the id is not a UUID")
-		}
-	}
-	if l.Delay != "" {
-		if t.Delay, err = parseDuration(l.Delay); err != nil {
-			return t, usagef("the delay: %w", err)
-		}
-	}
-	if l.RunAt != "" {
-		if t.RunAt, err = time.Parse(time.RFC3339, l.RunAt); err != nil {
-			return t, usagef("the time does not have the form 2030-01-31T08:00:00Z")
-		}
-	}
-	if t.Headers = maps.Clone(flags.Headers); t.Headers == nil {
-		t.Headers = l.Headers
-	} else {
-		maps.Copy(t.Headers, l.Headers)
-	}
-	if t.Unique, err = l.unique(); err != nil {
-		return t, err
-	}
-	t.Payload, err = l.payload()
-	return t, err
-}
-
-func (l taskLine) payload() ([]byte, error) {
-	switch {
-	case l.Payload != nil && l.PayloadBase64 != nil:
-		return nil, usagef("give payload or payload_base64, not both")
-	case l.PayloadBase64 != nil:
-		b, err := base64.StdEncoding.DecodeString(*l.PayloadBase64)
-		if err != nil {
-			return nil, usagef("payload_base64 is not base64: %w", err)
-		}
-		return b, nil
-	case l.Payload == nil || string(l.Payload) == "null":
-		return nil, nil
-	case l.Payload[0] == '"':
-		var text string
-		err := json.Unmarshal(l.Payload, &text)
-		return []byte(text), err
-	}
-	return l.Payload, nil
 }

@@ -225,19 +225,14 @@ func (e *lineEnqueuer) enqueue(ctx context.Context, part []numbered) error {
 			e.added++
 		}
 		if e.a.json {
-			if err := e.a.printJSON(lineAnswer{part[i].line, o.ID, o.Duplicate, o.Replaced, o.Debounced}); err != nil {
+			answer := struct {
+				Line int `json:"line"`
+				dbq.Enqueued
+			}{part[i].line, o}
+			if err := e.a.printJSON(answer); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
-}
-
-// lineAnswer answers a line with --json.
-type lineAnswer struct {
-	Line      int       `json:"line"`
-	ID        uuid.UUID `json:"id"`
-	Duplicate bool      `json:"duplicate"`
-	Replaced  bool      `json:"replaced,omitempty"`
-	Debounced bool      `json:"debounced,omitempty"`
 }

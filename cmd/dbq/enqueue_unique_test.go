@@ -33,10 +33,10 @@ func TestEnqueueUnique(t *testing.T) {
 	} {
 		enqueue(wrong...).fails(exitUsage)
 	}
-	lines := `{"queue": "lines", "unique": "a"}
-{"queue": "lines", "unique": "a"}
-{"queue": "lines", "unique": "a", "on_conflict": "replace"}
-{"queue": "lines", "unique": "a", "on_conflict": "debounce", "delay": "5s"}
+	lines := `{"queue": "lines", "unique": {"key": "a"}}
+{"queue": "lines", "unique": {"key": "a"}}
+{"queue": "lines", "unique": {"key": "a", "on_conflict": "replace"}}
+{"queue": "lines", "unique": {"key": "a", "on_conflict": "debounce"}, "delay_seconds": 5}
 `
 	out := u.feed(lines, "enqueue", "--lines", "--json")
 	got := out.jsonLines()

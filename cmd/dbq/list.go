@@ -8,6 +8,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/wire"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -68,7 +69,7 @@ var taskListing = listing[dbq.Task]{
 		return []string{t.ID.String(), t.Queue, t.State.String(), fmt.Sprintf("%d/%d", t.Attempt, t.MaxAttempts),
 			when(t, now), cmp.Or(t.Kind, "-"), cmp.Or(brief(t.Reference, 30), "-"), cmp.Or(brief(string(t.Result), 40), "-")}
 	},
-	json: func(t dbq.Task) any { return viewOf(t) },
+	json: func(t dbq.Task) any { return wire.TaskOf(t) },
 }
 
 // when describes a task's times relative to now.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/duration"
 	"github.com/spf13/cobra"
 )
 
@@ -223,7 +224,7 @@ const (
 
 // addWatch adds --watch, alone or as --watch=TIME.
 func addWatch(cmd *cobra.Command, every *time.Duration) {
-	text := formatDuration(watchDefault)
+	text := duration.Format(watchDefault)
 	f := durationVar(cmd.Flags(), every, "watch", 0,
 		"repeat the output every `TIME` until Ctrl-C (--watch alone: "+text+")")
 	f.least = watchLeast

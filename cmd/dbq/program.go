@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/duration"
 	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/worker"
 	"github.com/google/uuid"
@@ -195,7 +196,7 @@ func (p *programRunner) noteStopping(drain time.Duration) {
 	defer p.mu.Unlock()
 	if n := len(p.live); n > 0 {
 		p.a.note("stopping: %s can run for up to %s more; a second signal kills the running programs",
-			plural(n, "program"), formatDuration(drain))
+			plural(n, "program"), duration.Format(drain))
 	}
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -127,20 +126,7 @@ var queueListing = listing[admin.QueueInfo]{
 		}
 		return []string{q.Queue, paused, cmp.Or(settingsText(q.Settings), "-"), cmp.Or(limitsText(q.Limits), "-")}
 	},
-	json: func(q admin.QueueInfo) any {
-		return queueView{q.Queue, q.Paused, q.Since, q.Reason, q.By, settingsView(q.Settings), viewLimits(q.Limits)}
-	},
-}
-
-// queueView is a queue as --json shows it.
-type queueView struct {
-	Queue    string         `json:"queue"`
-	Paused   bool           `json:"paused"`
-	Since    time.Time      `json:"since,omitzero"`
-	Reason   string         `json:"reason,omitempty"`
-	By       string         `json:"by,omitempty"`
-	Settings map[string]any `json:"settings"`
-	Limits   limitsView     `json:"limits"`
+	json: func(q admin.QueueInfo) any { return q },
 }
 
 // allQueues lists the queues that have tasks, workers, schedules, settings or limits, or are paused, by name.
@@ -266,48 +252,20 @@ func copyChanged(to, from *pflag.FlagSet) {
 	})
 }
 
-// eachSetting visits the settings that are set, as flags.
-func eachSetting(s admin.QueueSettings, visit func(*pflag.Flag)) {
-	settingFlags(&s).VisitAll(func(f *pflag.Flag) {
-		if text := f.Value.String(); text != "0" && text != "" && text != "false" {
-			visit(f)
-		}
-	})
-}
-
 // settingsText returns settings as flags of dbq queue set.
-func settingsText(s admin.QueueSettings) string {
+func settingsText(s admin.QueueSettings) string { return flagsText(settingFlags(&s)) }
+
+// flagsText returns the flags that set something.
+func flagsText(flags *pflag.FlagSet) string {
 	var parts []string
-	eachSetting(s, func(f *pflag.Flag) {
-		part := "--" + f.Name
-		if f.Value.Type() != "bool" {
-			part += " " + f.Value.String()
+	flags.VisitAll(func(f *pflag.Flag) {
+		switch text := f.Value.String(); {
+		case text == "0" || text == "" || text == "false":
+		case f.Value.Type() == "bool":
+			parts = append(parts, "--"+f.Name)
+		default:
+			parts = append(parts, "--"+f.Name+" "+text)
 		}
-		parts = append(parts, part)
 	})
 	return strings.Join(parts, " ")
-}
-
-// settingsView returns settings as --json shows them: durations in seconds, with -1 for forever.
-func settingsView(s admin.QueueSettings) map[string]any {
-	view := map[string]any{}
-	eachSetting(s, func(f *pflag.Flag) {
-		name := strings.ReplaceAll(f.Name, "-", "_")
-		switch v := f.Value.(type) {
-		case *durationFlag:
-			if view[name+"_seconds"] = v.to.Seconds(); v.String() == forever {
-				view[name+"_seconds"] = -1
-			}
-		default:
-			switch text := v.String(); v.Type() {
-			case "int":
-				view[name] = json.Number(text)
-			case "bool":
-				view[name] = true
-			default:
-				view[name] = text
-			}
-		}
-	})
-	return view
 }

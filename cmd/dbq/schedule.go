@@ -52,11 +52,11 @@ func timesFlags(l *pflag.FlagSet, d *schedule.Schedule, at *string) {
 	l.StringVar(at, "at", "", "fire once at this `TIME`, such as 2030-01-31T08:00:00Z")
 }
 
-// readAt reads --at.
-func readAt(d *schedule.Schedule, at string) (err error) {
-	if at != "" {
-		if d.At, err = time.Parse(time.RFC3339, at); err != nil {
-			return usagef("--at: write a time such as 2030-01-31T08:00:00Z")
+// readTime reads the time of a flag, if it is given.
+func readTime(flag, text string, to *time.Time) (err error) {
+	if text != "" {
+		if *to, err = time.Parse(time.RFC3339, text); err != nil {
+			return usagef("--%s: write a time such as 2030-01-31T08:00:00Z", flag)
 		}
 	}
 	return nil
@@ -71,7 +71,7 @@ func newSchedulePut(a *app) *cobra.Command {
 	)
 	cmd := a.onSchedule("dbq schedule put", func(ctx context.Context, c *dbq.Client, name string) error {
 		line := enqueueFlags{headers: headers}
-		err := cmp.Or(clash(l, "payload", "payload-file"), readAt(&d, at), line.readHeaders())
+		err := cmp.Or(clash(l, "payload", "payload-file"), readTime("at", at, &d.At), line.readHeaders())
 		if err == nil && d.Queue == "" {
 			err = usagef("--queue is missing: dbq schedule put NAME --queue QUEUE")
 		}
@@ -122,7 +122,7 @@ func newSchedulePreview(a *app) *cobra.Command {
 	var at string
 	n := 10
 	cmd := a.command("dbq schedule preview", noArgs(""), func(context.Context, []string) error {
-		if err := readAt(&d, at); err != nil {
+		if err := readTime("at", at, &d.At); err != nil {
 			return err
 		}
 		times, err := schedule.Preview(d, time.Now(), n)
@@ -140,7 +140,7 @@ func newSchedulePreview(a *app) *cobra.Command {
 // printTimes prints times, each on a line, in the schedule's time zone.
 func (a *app) printTimes(d schedule.Schedule, times []time.Time) error {
 	if a.json {
-		return a.printJSON(times)
+		return a.printJSON(map[string]any{"times": times})
 	}
 	zone, err := time.LoadLocation(d.Zone)
 	if err != nil {
@@ -282,6 +282,6 @@ func newScheduleRun(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.result(map[string]any{"id": id}, "%s", id)
+			return a.result(map[string]any{"task": id}, "%s", id)
 		})
 }

@@ -28,8 +28,8 @@ func TestSchedulePutAndShow(t *testing.T) {
 		"--catch-up", "4", "--no-overlap", "--jitter", "90s"}
 	u.run(nightly...).has("nightly fires at ", "T02:30:00+0")
 	want := map[string]any{"name": "nightly", "cron": "30 2 * * *", "zone": "Europe/Berlin", "queue": "reports",
-		"kind": "k", "key": "ann", "payload_base64": "cA==", "priority": 3.0, "max_attempts": 7.0, "catch_up": 4.0,
-		"no_overlap": true, "jitter_seconds": 90.0, "paused": false, "queue_paused": nil, "last": nil, "problem": nil}
+		"kind": "k", "key": "ann", "payload": "p", "priority": 3.0, "max_attempts": 7.0, "catch_up": 4.0,
+		"no_overlap": true, "jitter_seconds": 90.0, "paused": nil, "queue_paused": nil, "last": nil, "skipped": nil}
 	for _, args := range [][]string{append(nightly, "--json"), {"schedule", "show", "nightly", "--json"},
 		{"schedule", "list", "--json"}} {
 		got := u.run(args...).one()
@@ -77,13 +77,13 @@ func TestScheduleVerbs(t *testing.T) {
 	id := u.run("schedule", "run", "s").id()
 	wantFields(t, "the task", u.task(id), map[string]any{"queue": "q", "state": "CREATED", "reference": nil})
 	got := u.run("schedule", "run", "s", "--json").one()
-	text, _ := got["id"].(string)
+	text, _ := got["task"].(string)
 	if second, err := uuid.Parse(text); err != nil || len(got) != 1 || text == id {
 		t.Errorf("run --json prints %v (%s, %v)", got, second, err)
 	}
 
 	got = u.run("schedule", "resume", "s", "--json").one()
-	wantFields(t, "resume", got, map[string]any{"name": "s", "paused": false, "by": nil, "reason": nil})
+	wantFields(t, "resume", got, map[string]any{"name": "s", "paused": nil, "by": nil, "reason": nil})
 	if got["next"] == nil {
 		t.Errorf("resumed, it has no next time: %v", got)
 	}
@@ -114,7 +114,7 @@ func TestSchedulePreview(t *testing.T) {
 		t.Errorf("preview prints %q", lines)
 	}
 	out := u.run("schedule", "preview", "--at", "2999-01-31T08:00:00Z", "--json").ok()
-	if out != "[\"2999-01-31T08:00:00Z\"]\n" {
+	if out != `{"times":["2999-01-31T08:00:00Z"]}`+"\n" {
 		t.Errorf("preview --json prints %q", out)
 	}
 	u.run("schedule", "preview", "--cron", "0 0 31 2 *").fails(exitUsage, "no day matches")

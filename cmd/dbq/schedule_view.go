@@ -8,6 +8,8 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/duration"
+	"github.com/dbq-go/dbq/internal/wire"
 	"github.com/dbq-go/dbq/schedule"
 )
 
@@ -57,7 +59,7 @@ func queueText(i schedule.Info, paused map[string]bool) string {
 func whenText(d schedule.Schedule) string {
 	switch {
 	case d.Every > 0:
-		return "every " + formatDuration(d.Every)
+		return "every " + duration.Format(d.Every)
 	case !d.At.IsZero():
 		return "once"
 	case d.Zone != "":
@@ -83,42 +85,10 @@ func nextText(i schedule.Info) string {
 
 // scheduleView is a schedule as --json shows it.
 type scheduleView struct {
-	Name        string            `json:"name"`
-	Cron        string            `json:"cron,omitempty"`
-	Zone        string            `json:"zone,omitempty"`
-	Every       float64           `json:"every_seconds,omitempty"`
-	At          time.Time         `json:"at,omitzero"`
-	Queue       string            `json:"queue"`
-	QueuePaused bool              `json:"queue_paused,omitempty"`
-	Kind        string            `json:"kind,omitempty"`
-	Key         string            `json:"key,omitempty"`
-	Payload     []byte            `json:"payload_base64,omitempty"`
-	Priority    int               `json:"priority,omitempty"`
-	Attempts    int               `json:"max_attempts,omitempty"`
-	Headers     map[string]string `json:"headers,omitempty"`
-	CatchUp     int               `json:"catch_up"`
-	NoOverlap   bool              `json:"no_overlap,omitempty"`
-	Jitter      float64           `json:"jitter_seconds,omitempty"`
-	Owner       string            `json:"owner,omitempty"`
-	Next        time.Time         `json:"next,omitzero"`
-	Last        time.Time         `json:"last,omitzero"`
-	LastTask    string            `json:"last_task,omitempty"`
-	Problem     string            `json:"problem,omitempty"`
-	Paused      bool              `json:"paused"`
-	By          string            `json:"by,omitempty"`
-	Reason      string            `json:"reason,omitempty"`
+	wire.Schedule
+	QueuePaused bool `json:"queue_paused,omitempty"`
 }
 
 func scheduleViewOf(i schedule.Info, paused map[string]bool) scheduleView {
-	v := scheduleView{
-		Name: i.Name, Cron: i.Cron, Zone: i.Zone, Every: i.Every.Seconds(), At: i.At, Queue: i.Queue, Kind: i.Task.Kind,
-		QueuePaused: paused[i.Queue],
-		Key:         i.Task.Key, Payload: i.Task.Payload, Priority: i.Task.Priority, Attempts: i.Task.MaxAttempts,
-		Headers: i.Task.Headers, CatchUp: i.CatchUp, NoOverlap: i.NoOverlap, Jitter: i.Jitter.Seconds(), Owner: i.Owner,
-		Next: i.Next, Last: i.Last, Problem: i.Problem, Paused: i.Paused, By: i.By, Reason: i.Reason,
-	}
-	if !i.Last.IsZero() {
-		v.LastTask = i.LastTask.String()
-	}
-	return v
+	return scheduleView{wire.ScheduleOf(i), paused[i.Queue]}
 }

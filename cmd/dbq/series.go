@@ -8,7 +8,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
-	"github.com/dbq-go/dbq/api"
+	"github.com/dbq-go/dbq/internal/wire"
 )
 
 // A point is an admin.Point of a queue, as a line of dbq stats --over.
@@ -36,14 +36,6 @@ func mostCompleted(ps []admin.Point) (most int64) {
 	return most
 }
 
-// pointView is a point as --json shows it: as over HTTP.
-type pointView struct {
-	Queue string `json:"queue"`
-	api.Point
-}
-
-func viewPoint(p point) any { return pointView{p.queue, api.PointOf(p.Point)} }
-
 // sampled writes a number that is known only if there are samples.
 func sampled(n, samples int64) string {
 	if samples == 0 {
@@ -65,7 +57,12 @@ var pointListing = listing[point]{
 			fmt.Sprint(p.Failed), fmt.Sprint(p.Poisoned), sampled(p.Due, p.Samples), percentile(p.Latency.P95),
 			percentile(p.RunTime.P95), fmt.Sprintf("%-*s", width, bar)}
 	},
-	json: viewPoint,
+	json: func(p point) any {
+		return struct {
+			Queue string `json:"queue"`
+			wire.Point
+		}{p.queue, wire.PointOf(p.Point)}
+	},
 }
 
 func percentile(d time.Duration) string {

@@ -18,7 +18,8 @@ import (
 	"github.com/dbq-go/dbq/api"
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/console"
-	"github.com/dbq-go/dbq/internal/problem"
+	"github.com/dbq-go/dbq/internal/duration"
+	"github.com/dbq-go/dbq/internal/wire"
 	"github.com/dbq-go/dbq/schedule"
 	"github.com/dbq-go/dbq/telemetry/prom"
 	"github.com/prometheus/client_golang/prometheus"
@@ -34,7 +35,7 @@ const (
 )
 
 func newServe(a *app) *cobra.Command {
-	s := &server{app: a, flags: serveConfig{Drain: duration(30 * time.Second)}}
+	s := &server{app: a, flags: serveConfig{Drain: length(30 * time.Second)}}
 	cmd := a.command("dbq serve", noArgs("give databases as --dsn NAME=DSN"), func(ctx context.Context, _ []string) error {
 		if s.demo {
 			return s.runDemo(ctx)
@@ -195,7 +196,7 @@ func (s *server) serve(
 	if err := h.Shutdown(drain); err != nil {
 		h.Close()
 		return failedf("stopped after %s although requests were running; their outcomes are in the database",
-			formatDuration(time.Duration(cfg.Drain)))
+			duration.Format(time.Duration(cfg.Drain)))
 	}
 	return nil
 }
@@ -241,12 +242,9 @@ func (s *server) close() {
 
 // notFound answers for a path that does not exist with a problem, as the API does.
 func notFound(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", problem.MediaType)
-	w.WriteHeader(problem.NoRoute.Status)
-	_ = json.NewEncoder(w).Encode(map[string]any{ // the caller may be gone
-		"type": problem.Prefix + problem.NoRoute.Name, "title": problem.NoRoute.Title, "status": problem.NoRoute.Status,
-		"detail": problem.NoRoute.Detail,
-	})
+	w.Header().Set("Content-Type", wire.MediaType)
+	w.WriteHeader(wire.NoRoute.Status)
+	_ = json.NewEncoder(w).Encode(wire.NoRoute.Problem()) // the caller may be gone
 }
 
 // plain answers paths that are not in their plain form, such as //v1 or /a/../v1, which a mux would redirect. Under

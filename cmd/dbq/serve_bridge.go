@@ -21,8 +21,8 @@ type bridgeConfig struct {
 	Database    string         `yaml:"database"`
 	Queue       string         `yaml:"queue"`
 	Concurrency int            `yaml:"concurrency"`
-	Lease       duration       `yaml:"lease"`
-	Window      duration       `yaml:"window"`
+	Lease       length         `yaml:"lease"`
+	Window      length         `yaml:"window"`
 	Rejected    bridge.Action  `yaml:"rejected"`
 	Forward     *forwardConfig `yaml:"forward"`
 	ForwardURL  *urlConfig     `yaml:"forward_url"`
@@ -42,7 +42,7 @@ type urlConfig struct {
 	Secrets   secretsConfig  `yaml:",inline"`
 	Networks  []netip.Prefix `yaml:"allow_networks"`
 	PlainHTTP bool           `yaml:"plain_http"`
-	Timeout   duration       `yaml:"timeout"`
+	Timeout   length         `yaml:"timeout"`
 }
 
 // webhookConfig is an endpoint of webhooks.
@@ -67,7 +67,7 @@ type receiverConfig struct {
 	Kind         string        `yaml:"kind"`
 	KindFromType bool          `yaml:"kind_from_type"`
 	Tasks        bool          `yaml:"tasks"`
-	Window       duration      `yaml:"window"`
+	Window       length        `yaml:"window"`
 	MaxBody      int           `yaml:"body_bytes"`
 	Secrets      secretsConfig `yaml:",inline"`
 }

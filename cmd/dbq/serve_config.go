@@ -16,6 +16,7 @@ import (
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/auth/oidc"
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/duration"
 	"github.com/dbq-go/dbq/internal/redact"
 	"github.com/dbq-go/dbq/redaction"
 	"github.com/spf13/cobra"
@@ -34,7 +35,7 @@ type serveConfig struct {
 	Bridges   []bridgeConfig             `yaml:"bridges"`
 	Receivers []receiverConfig           `yaml:"receivers"`
 	Redact    []redaction.Rule           `yaml:"redact"`
-	Drain     duration                   `yaml:"drain"`
+	Drain     length                     `yaml:"drain"`
 	Quiet     bool                       `yaml:"quiet"`
 
 	NoMaintenance bool `yaml:"no_maintenance"`
@@ -78,27 +79,27 @@ type databaseConfig struct {
 
 // limitsConfig are the limits of the API; see api.Config. Zero is the default.
 type limitsConfig struct {
-	Body        int64    `yaml:"body_bytes"`
-	Memory      int64    `yaml:"memory_bytes"`
-	BodyTimeout duration `yaml:"body_timeout"`
-	Timeout     duration `yaml:"timeout"`
-	Requests    int      `yaml:"requests"`
-	CallerRate  float64  `yaml:"caller_rate"`
-	CallerBurst int      `yaml:"caller_burst"`
-	Waiting     int      `yaml:"waiting"`
-	Wait        duration `yaml:"wait"`
+	Body        int64   `yaml:"body_bytes"`
+	Memory      int64   `yaml:"memory_bytes"`
+	BodyTimeout length  `yaml:"body_timeout"`
+	Timeout     length  `yaml:"timeout"`
+	Requests    int     `yaml:"requests"`
+	CallerRate  float64 `yaml:"caller_rate"`
+	CallerBurst int     `yaml:"caller_burst"`
+	Waiting     int     `yaml:"waiting"`
+	Wait        length  `yaml:"wait"`
 }
 
-// duration is a time in the form of the command line, such as 30s.
-type duration time.Duration
+// length is a time in the form of the command line, such as 30s.
+type length time.Duration
 
 // UnmarshalText reads it.
-func (d *duration) UnmarshalText(text []byte) error {
-	v, err := parseDuration(string(text))
+func (d *length) UnmarshalText(text []byte) error {
+	v, err := duration.Parse(string(text))
 	if err != nil || v < 0 {
 		return errors.New("a time has a unit, such as 30s")
 	}
-	*d = duration(v)
+	*d = length(v)
 	return nil
 }
 

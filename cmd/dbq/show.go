@@ -15,6 +15,8 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/duration"
+	"github.com/dbq-go/dbq/internal/wire"
 	"github.com/dbq-go/dbq/workflow"
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -50,9 +52,10 @@ func (a *app) printTask(ctx context.Context, c *dbq.Client, t dbq.Task) error {
 		return err
 	}
 	if a.json {
-		v := viewOf(t)
-		v.Attempts = attempts
-		return a.printJSON(v)
+		return a.printJSON(struct {
+			wire.Task
+			Attempts []dbq.Attempt `json:"attempts,omitempty"`
+		}{wire.TaskOf(t), attempts})
 	}
 	now, err := c.Now(ctx)
 	if err != nil {
@@ -156,37 +159,6 @@ func isText(b []byte) bool {
 	})
 }
 
-// taskView is a task as --json shows it. Bytes that are UTF-8 are text, and others base64.
-type taskView struct {
-	dbq.Task
-	Parked        bool    `json:"parked,omitempty"`
-	Payload       *string `json:"payload,omitempty"`
-	PayloadBase64 []byte  `json:"payload_base64,omitempty"`
-	Result        *string `json:"result,omitempty"`
-	ResultBase64  []byte  `json:"result_base64,omitempty"`
-	Progress      *string `json:"progress,omitempty"`
-
-	ProgressBase64 []byte `json:"progress_base64,omitempty"`
-
-	Attempts []dbq.Attempt `json:"attempts,omitempty"` // the history
-}
-
-func viewOf(t dbq.Task) taskView {
-	v := taskView{Task: t, Parked: t.Parked()}
-	v.Payload, v.PayloadBase64 = textOrBytes(t.Payload)
-	v.Result, v.ResultBase64 = textOrBytes(t.Result)
-	v.Progress, v.ProgressBase64 = textOrBytes(t.Progress)
-	return v
-}
-
-func textOrBytes(b []byte) (*string, []byte) {
-	if b == nil || !utf8.Valid(b) {
-		return nil, b
-	}
-	text := string(b)
-	return &text, nil
-}
-
 func newWait(a *app) *cobra.Command {
 	var timeout time.Duration
 	cmd := a.command("dbq wait", oneID, a.withClient(func(ctx context.Context, c *dbq.Client, args []string) error {
@@ -199,7 +171,7 @@ func newWait(a *app) *cobra.Command {
 		t, err := c.Wait(waitCtx, id)
 		if errors.Is(err, context.DeadlineExceeded) {
 			if t, err := c.Get(ctx, id); err == nil {
-				return failedf("task %s has not ended after %s: it is %v", id, formatDuration(timeout), t.State)
+				return failedf("task %s has not ended after %s: it is %v", id, duration.Format(timeout), t.State)
 			}
 		}
 		if err != nil {
@@ -218,7 +190,7 @@ func (a *app) printEnd(t dbq.Task) error {
 		return writeBytes(a.out, t.Result)
 	}
 	if a.json {
-		if err := a.printJSON(viewOf(t)); err != nil || completed {
+		if err := a.printJSON(wire.TaskOf(t)); err != nil || completed {
 			return err
 		}
 	}

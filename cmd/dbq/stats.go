@@ -8,6 +8,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/wire"
 	"github.com/dbq-go/dbq/state"
 	"github.com/spf13/cobra"
 )
@@ -88,13 +89,6 @@ func (a *app) printKept(ctx context.Context, c *dbq.Client, exact bool) error {
 		number(kept.Audit))
 }
 
-// statsView is a queue's numbers as --json shows them: with the lag in seconds.
-type statsView struct {
-	admin.QueueStats
-	OldestDue        *struct{} `json:"oldest_due,omitempty"` // hides that of QueueStats
-	OldestDueSeconds float64   `json:"oldest_due_seconds"`
-}
-
 var statsListing = listing[admin.QueueStats]{
 	none:      "no tasks",
 	columns:   slices.Concat([]string{"QUEUE"}, stateNames(), []string{"DUE", "PARKED", "CANCELLED", "LAG"}),
@@ -111,9 +105,7 @@ var statsListing = listing[admin.QueueStats]{
 		return append(row, atLeast(q.Due, q, state.Created), atLeast(q.Parked, q, state.Error),
 			atLeast(q.Cancelled, q, state.Poison), lag)
 	},
-	json: func(q admin.QueueStats) any {
-		return statsView{QueueStats: q, OldestDueSeconds: q.OldestDue.Seconds()}
-	},
+	json: func(q admin.QueueStats) any { return wire.StatsOf(q) },
 }
 
 func stateNames() (names []string) {

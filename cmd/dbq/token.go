@@ -23,7 +23,7 @@ type createdToken struct {
 }
 
 // defaultTTL is how long a token is valid.
-const defaultTTL = 90 * day
+const defaultTTL = 90 * 24 * time.Hour
 
 func newTokenCreate(a *app) *cobra.Command {
 	var n auth.NewToken

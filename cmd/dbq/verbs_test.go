@@ -80,14 +80,14 @@ func TestEnqueueLines(t *testing.T) {
 		fmt.Fprintf(&in, "{\"payload\": \"%d\", \"reference\": \"r%d\"}\n", i, i%2400)
 	}
 	u.feed(in.String(), "enqueue", "--queue", "n", "--lines").has("2400 tasks enqueued, 100 already there")
-	u.write("lines", `{"queue":"a","payload":{"to": 42},"priority":2,"delay":"1h","headers":{"x":"y"}}
+	u.write("lines", `{"queue":"a","payload":{"to": 42},"priority":2,"delay_seconds":3600,"headers":{"x":"y"}}
 
 {"queue":"b","payload_base64":"/w==","max_attempts":3,"kind":"own"}
 `)
 	o := u.run("enqueue", "--file", "lines", "--json", "--kind", "common", "--header", "all=1")
 	o.ok()
 	lines := o.jsonLines()
-	if len(lines) != 2 || lines[0]["line"] != 1.0 || lines[1]["line"] != 3.0 || lines[1]["duplicate"] != false {
+	if len(lines) != 2 || lines[0]["line"] != 1.0 || lines[1]["line"] != 3.0 || lines[1]["duplicate"] != nil {
 		t.Fatalf("answers %v", lines)
 	}
 	first, second := u.task(lines[0]["id"].(string)), u.task(lines[1]["id"].(string))
@@ -105,19 +105,18 @@ func TestEnqueueLinesNamesTheInvalidLine(t *testing.T) {
 	u := newUser(t)
 	good := "{\"queue\":\"q\"}\n"
 	for bad, says := range map[string]string{
-		`{"queue":"q","payloda":1}`:    `"payloda"`,
-		`{"queue":"q"`:                 "is incomplete",
-		`[1]`:                          "array",
-		`{"queue":"q"} {}`:             "text after",
-		`{}`:                           "--queue",
-		`{"queue":"q","priority":77}`:  "77",
-		`{"queue":"q","priority":"x"}`: "priority",
-		`{"queue":"q","delay":"soon"}`: "the delay",
-		`{"queue":"q","run_at":"now"}`: "the time",
-		`{"queue":"q","delay":"1s","run_at":"now"}`:     "the time",
-		`{"queue":"q","id":"7"}`:                        "the id",
-		`{"queue":"q","payload_base64":"%"}`:            "base64",
-		`{"queue":"q","payload":1,"payload_base64":""}`: "both",
+		`{"queue":"q","payloda":1}`:          `"payloda"`,
+		`{"queue":"q"`:                       "is incomplete",
+		`[1]`:                                "array",
+		`{"queue":"q"} {}`:                   "text after",
+		`{}`:                                 "--queue",
+		`{"queue":"q","priority":77}`:        "77",
+		`{"queue":"q","priority":"x"}`:       "priority",
+		`{"queue":"q","run_at":"then"}`:      "a time",
+		`{"queue":"q","delay_seconds":"1s"}`: "number of seconds",
+		`{"queue":"q","id":"7"}`:             "UUID",
+		`{"queue":"q","payload_base64":"%"}`: "base64",
+		`{"queue":"q","payload":1,"payload_base64":"AA=="}`: "both",
 	} {
 		u.feed(good+good+"\n"+bad+"\n"+good, "enqueue", "--lines").fails(exitUsage, "line 4", says, "2 tasks enqueued")
 	}
@@ -188,7 +187,7 @@ func TestListPages(t *testing.T) {
 
 func TestStats(t *testing.T) {
 	u := newUser(t)
-	u.feed(strings.Repeat("{\"queue\":\"q\"}\n", 12)+"{\"queue\":\"later\",\"delay\":\"1h\"}\n", "enqueue", "--lines").ok()
+	u.feed(strings.Repeat(`{"queue":"q"}`+"\n", 12)+`{"queue":"later","delay_seconds":3600}`, "enqueue", "--lines").ok()
 	u.run("stats").has("QUEUE", "CREATED", "POISON", "LAG", "later", "12")
 	u.run("queue", "pause", "q").ok()
 	u.run("stats").has("tasks in the archive 0, entries of the audit 1")

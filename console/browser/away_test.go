@@ -51,7 +51,7 @@ func TestDatabaseGoesAwayWhileAPageIsOpen(t *testing.T) {
 		between.close()
 		p.do(chromedp.Navigate(p.url + "tasks"))
 		if title := value[string](p, `document.querySelector("h1").textContent`); title !=
-			"The database does not respond" {
+			"The database cannot be reached" {
 			t.Errorf("a page that is opened without the database says %q", title)
 		}
 		between.open()

@@ -6,33 +6,31 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
+	"github.com/dbq-go/dbq/internal/duration"
 	"github.com/dbq-go/dbq/internal/errs"
 	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/dbq-go/dbq/internal/store"
 )
 
 // Settings are a queue's settings, which override those of its workers. A zero field overrides nothing. They are
-// stored as readable JSON.
+// stored as the JSON that the HTTP API has, whose limits the tags are.
 type Settings struct {
-	Concurrency int      `json:"concurrency,omitempty"`
-	Batch       int      `json:"batch,omitempty"`
-	Poll        Duration `json:"poll,omitzero"`
-	Lease       Duration `json:"lease,omitzero"`
-	MaxAttempts int      `json:"max_attempts,omitempty"`
-	History     string   `json:"history,omitempty"`
-	DeadLetter  string   `json:"dead_letter,omitempty"`
-	// NoStatistics turns the statistics over time off.
-	NoStatistics bool `json:"no_statistics,omitempty"`
-
-	KeepCompleted Duration `json:"keep_completed,omitzero"`
-	KeepPoison    Duration `json:"keep_poison,omitzero"`
-	KeepParked    Duration `json:"keep_parked,omitzero"`
-	KeepAttempts  Duration `json:"keep_attempts,omitzero"`
-	Archive       bool     `json:"archive,omitempty"`
+	Concurrency   int              `json:"concurrency,omitempty" minimum:"0"`
+	Batch         int              `json:"batch,omitempty" minimum:"0"`
+	Poll          duration.Seconds `json:"poll_seconds,omitempty" minimum:"0"`
+	Lease         duration.Seconds `json:"lease_seconds,omitempty" minimum:"0"`
+	MaxAttempts   int              `json:"max_attempts,omitempty" minimum:"0"`
+	History       string           `json:"history,omitempty" enum:"all,failures,none,"`
+	DeadLetter    string           `json:"dead_letter,omitempty"`
+	KeepCompleted duration.Seconds `json:"keep_completed_seconds,omitempty" minimum:"-1"`
+	KeepPoison    duration.Seconds `json:"keep_poison_seconds,omitempty" minimum:"-1"`
+	KeepParked    duration.Seconds `json:"keep_parked_seconds,omitempty" minimum:"-1"`
+	KeepAttempts  duration.Seconds `json:"keep_attempts_seconds,omitempty" minimum:"-1"`
+	Archive       bool             `json:"archive,omitempty"`
+	NoStatistics  bool             `json:"no_statistics,omitempty"` // over time
 }
 
 // Retention returns the settings' retention.
@@ -45,36 +43,8 @@ func (s *Settings) Retention() store.Retention {
 
 // SetRetention changes the settings' retention.
 func (s *Settings) SetRetention(r store.Retention) {
-	s.KeepCompleted, s.KeepPoison = Duration(r.Completed), Duration(r.Poison)
-	s.KeepParked, s.KeepAttempts, s.Archive = Duration(r.Parked), Duration(r.Attempts), r.Archive
-}
-
-// Duration is written as 1m30s, or as forever.
-type Duration time.Duration
-
-// Forever is the duration that never ends.
-const (
-	Forever     Duration = math.MaxInt64
-	foreverText          = "forever"
-)
-
-// MarshalText writes it as 1m30s, or as forever.
-func (d Duration) MarshalText() ([]byte, error) {
-	if d == Forever {
-		return []byte(foreverText), nil
-	}
-	return []byte(time.Duration(d).String()), nil
-}
-
-// UnmarshalText reads what time.ParseDuration reads, and forever.
-func (d *Duration) UnmarshalText(b []byte) error {
-	if string(b) == foreverText {
-		*d = Forever
-		return nil
-	}
-	v, err := time.ParseDuration(string(b))
-	*d = Duration(v)
-	return err
+	s.KeepCompleted, s.KeepPoison = duration.Seconds(r.Completed), duration.Seconds(r.Poison)
+	s.KeepParked, s.KeepAttempts, s.Archive = duration.Seconds(r.Parked), duration.Seconds(r.Attempts), r.Archive
 }
 
 // Settings returns the queue's settings, or the zero value if none are set.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dbq-go/dbq/internal/duration"
 	"github.com/dbq-go/dbq/internal/errs"
 	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/dbq-go/dbq/internal/store"
@@ -15,11 +16,11 @@ func TestSettingsAreStoredAsFlatJSON(t *testing.T) {
 	t.Parallel()
 	set := Settings{
 		Concurrency: 20,
-		Lease:       Duration(90 * time.Second),
-		KeepPoison:  Forever, Archive: true,
+		Lease:       duration.Seconds(90 * time.Second),
+		KeepPoison:  duration.Seconds(duration.Forever), Archive: true,
 	}
 	b, err := json.Marshal(set)
-	want := `{"concurrency":20,"lease":"1m30s","keep_poison":"forever","archive":true}`
+	want := `{"concurrency":20,"lease_seconds":90,"keep_poison_seconds":-1,"archive":true}`
 	if err != nil || string(b) != want {
 		t.Errorf("got %s, %v, want %s", b, err, want)
 	}
@@ -29,7 +30,7 @@ func TestSettingsAreStoredAsFlatJSON(t *testing.T) {
 	if b, err := json.Marshal(Settings{}); err != nil || string(b) != "{}" {
 		t.Errorf("no settings are %s, %v", b, err)
 	}
-	for _, value := range []string{"", "[]", `{"poll":"soon"}`, `{"poll":5}`} {
+	for _, value := range []string{"", "[]", `{"poll_seconds":"soon"}`, `{"batch":"5"}`} {
 		if got, err := parseSettings(store.Record{Value: value}); err == nil || got != (Settings{}) {
 			t.Errorf("%q is parsed as %+v, %v, want an error", value, got, err)
 		}
@@ -44,21 +45,22 @@ func TestSettingsAreChecked(t *testing.T) {
 		want error
 	}{
 		{"nothing", Settings{}, nil},
-		{"the largest", Settings{Concurrency: limits.MaxCheckout, Batch: limits.MaxCheckout, Poll: Duration(limits.MaxLease),
-			Lease: Duration(limits.MaxLease), MaxAttempts: limits.MaxMaxAttempts, History: "none",
-			KeepCompleted: Duration(limits.MaxDelay), KeepParked: Forever}, nil},
+		{"the largest", Settings{Concurrency: limits.MaxCheckout, Batch: limits.MaxCheckout,
+			Poll: duration.Seconds(limits.MaxLease), Lease: duration.Seconds(limits.MaxLease),
+			MaxAttempts: limits.MaxMaxAttempts, History: "none",
+			KeepCompleted: duration.Seconds(limits.MaxDelay), KeepParked: duration.Seconds(duration.Forever)}, nil},
 		{"concurrency", Settings{Concurrency: limits.MaxCheckout + 1}, errs.ErrOption},
 		{"batch", Settings{Batch: -1}, errs.ErrOption},
-		{"poll", Settings{Poll: Duration(limits.MaxLease) + 1}, errs.ErrOption},
-		{"lease", Settings{Lease: Duration(limits.MaxLease) + 1}, errs.ErrLeaseTime},
+		{"poll", Settings{Poll: duration.Seconds(limits.MaxLease) + 1}, errs.ErrOption},
+		{"lease", Settings{Lease: duration.Seconds(limits.MaxLease) + 1}, errs.ErrLeaseTime},
 		{"attempts", Settings{MaxAttempts: limits.MaxMaxAttempts + 1}, errs.ErrMaxAttempts},
 		{"history", Settings{History: "some"}, errs.ErrOption},
 		{"its own dead-letter queue", Settings{DeadLetter: "q"}, errs.ErrOption},
 		{"dead-letter queue", Settings{DeadLetter: "\x00"}, errs.ErrQueueName},
 		{"dead-letter queue with a lease", Settings{Lease: 1, DeadLetter: "alerts"}, errs.ErrLeaseTime},
 		{"another dead-letter queue", Settings{DeadLetter: "alerts"}, nil},
-		{"retention", Settings{KeepAttempts: Duration(limits.MaxDelay) + 1}, errs.ErrOption},
-		{"retention with a lease", Settings{Lease: Duration(time.Hour), KeepPoison: -1},
+		{"retention", Settings{KeepAttempts: duration.Seconds(limits.MaxDelay) + 1}, errs.ErrOption},
+		{"retention with a lease", Settings{Lease: duration.Seconds(time.Hour), KeepPoison: -1},
 			errs.ErrOption},
 	} {
 		if err := c.set.check("q"); !errors.Is(err, c.want) {

@@ -176,9 +176,7 @@ func (s *Store) auditLimits(ctx context.Context, conn dialect.Conn, before, afte
 		if l == (Limits{}) {
 			return ""
 		}
-		var rec limitRecord
-		rec.set(l)
-		b, _ := json.Marshal(rec) // it has only numbers and texts
+		b, _ := json.Marshal(l.Fields()) // it has only numbers and texts
 		return string(b)
 	}
 	return s.addAudit(ctx, conn, auditOf(ctx), text(before), text(after), 1)

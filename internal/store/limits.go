@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/duration"
 	"github.com/dbq-go/dbq/internal/errs"
 	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/dbq-go/dbq/internal/sqlrun"
@@ -76,41 +77,48 @@ func (l Limits) Check() error {
 	return nil
 }
 
+// LimitFields are limits as JSON, which the HTTP API has too. The tags are its limits.
+type LimitFields struct {
+	Leased        int              `json:"leased,omitempty" minimum:"0"`
+	RateStarts    int              `json:"rate_starts,omitempty" minimum:"0"`
+	RatePer       duration.Seconds `json:"rate_per_seconds,omitempty" minimum:"0"`
+	RateBurst     int              `json:"rate_burst,omitempty" minimum:"0"`
+	PerKey        bool             `json:"per_key,omitempty"`
+	KeyLeased     int              `json:"key_leased,omitempty" minimum:"0"`
+	KeyRateStarts int              `json:"key_rate_starts,omitempty" minimum:"0"`
+	KeyRatePer    duration.Seconds `json:"key_rate_per_seconds,omitempty" minimum:"0"`
+	KeyRateBurst  int              `json:"key_rate_burst,omitempty" minimum:"0"`
+	Order         Order            `json:"order,omitempty" enum:"block,skip,"`
+}
+
+// Fields returns the limits as JSON has them.
+func (l Limits) Fields() LimitFields {
+	return LimitFields{
+		l.Leased, l.Rate.Starts, duration.Seconds(l.Rate.Per), l.Rate.Burst,
+		l.PerKey || l.perKey() > 0 || l.KeyRate != (Rate{}), l.KeyLeased,
+		l.KeyRate.Starts, duration.Seconds(l.KeyRate.Per), l.KeyRate.Burst, l.Order,
+	}
+}
+
+// Limits is the reverse of Limits.Fields.
+func (f LimitFields) Limits() Limits {
+	return Limits{f.Leased, Rate{f.RateStarts, time.Duration(f.RatePer), f.RateBurst}, f.PerKey, f.KeyLeased,
+		Rate{f.KeyRateStarts, time.Duration(f.KeyRatePer), f.KeyRateBurst}, f.Order}
+}
+
 // limitRecord is the record of a queue with limits, as readable JSON. A checkout of the queue locks it first.
 type limitRecord struct {
-	Leased    int         `json:"leased,omitempty"`
-	Rate      *rateRecord `json:"rate,omitempty"`
-	PerKey    bool        `json:"per_key,omitempty"`
-	KeyLeased int         `json:"key_leased,omitempty"`
-	KeyRate   *rateRecord `json:"key_rate,omitempty"`
-	Order     Order       `json:"order,omitempty"`
-
+	LimitFields
 	Full  int64  `json:"full_at,omitempty"`   // when all of the rate's burst is free again, in nanoseconds since 1970
 	After string `json:"after_key,omitempty"` // the last key that was served; the next turn begins after it
 	// AfterBytes is After if that is not UTF-8: programs in other languages enqueue, too, and SQLite checks no text.
 	AfterBytes string `json:"after_key_hex,omitempty"`
 }
 
-func (r limitRecord) limits() (l Limits, err error) {
-	l = Limits{Leased: r.Leased, PerKey: r.PerKey, KeyLeased: r.KeyLeased, Order: r.Order}
-	if l.Rate, err = r.Rate.rate(); err == nil {
-		l.KeyRate, err = r.KeyRate.rate()
-	}
-	if err == nil {
-		err = l.Check()
-	}
-	return l, err
-}
-
-func (r *limitRecord) set(l Limits) {
-	r.Leased, r.KeyLeased, r.Order = l.Leased, l.KeyLeased, l.Order
-	r.PerKey = l.PerKey || l.perKey() > 0 || l.KeyRate != (Rate{})
-	r.Rate, r.KeyRate = recordOf(l.Rate), recordOf(l.KeyRate)
-}
-
 func parseLimits(r Record) (out limitRecord, l Limits, err error) {
 	if err = json.Unmarshal([]byte(r.Value), &out); err == nil {
-		l, err = out.limits()
+		l = out.Limits()
+		err = l.Check()
 	}
 	if after, bad := hex.DecodeString(out.AfterBytes); bad == nil && len(after) > 0 {
 		out.After, out.AfterBytes = string(after), ""
@@ -201,7 +209,7 @@ func (s *Store) SetLimits(ctx context.Context, queue string, change func(Limits)
 			}
 			_, err = s.sql.Exec(ctx, conn, s.sql.Texts.DropKV, dialect.Args{"namespace": dialect.LimitNamespace, "name": queue})
 		} else {
-			rec.set(l)
+			rec.LimitFields = l.Fields()
 			if l.Rate != was.Rate {
 				rec.Full = min(rec.Full, l.Rate.latest(old.Now*int64(time.Microsecond)))
 			}
@@ -447,29 +455,6 @@ func (r Rate) believed(now, full int64) int64 {
 // latest is the latest that full can be at now. After a change of the rate, a later one would keep tasks waiting as
 // long as the earlier rate did.
 func (r Rate) latest(now int64) int64 { return now + int64(r.Burst)*r.interval() }
-
-// rateRecord is a rate in the record of the limits. Nil is none.
-type rateRecord struct {
-	Starts int    `json:"starts"`
-	Per    string `json:"per"`
-	Burst  int    `json:"burst"`
-}
-
-func (r *rateRecord) rate() (out Rate, err error) {
-	if r == nil {
-		return out, nil
-	}
-	out = Rate{Starts: r.Starts, Burst: r.Burst}
-	out.Per, err = time.ParseDuration(r.Per)
-	return out, err
-}
-
-func recordOf(r Rate) *rateRecord {
-	if r == (Rate{}) {
-		return nil
-	}
-	return &rateRecord{r.Starts, r.Per.String(), r.Burst}
-}
 
 // keyRates are the starts that the rate per key leaves to the keys that a checkout has met. The rows of the table
 // key_rate are read and written under the lock of the queue's limits.

@@ -98,10 +98,8 @@ func TestLimitsAreChecked(t *testing.T) {
 	rate := Rate{maxStarts, maxRatePer, maxStarts}
 	most := Limits{maxLeased, rate, true, maxLeased, rate, OrderSkip}
 	for _, l := range []Limits{{}, {Leased: 1}, most} {
-		var r limitRecord
-		r.set(l)
-		if got, err := r.limits(); err != nil || got != l {
-			t.Errorf("%+v is stored and read as %+v, %v", l, got, err)
+		if got := l.Fields().Limits(); got != l || got.Check() != nil {
+			t.Errorf("%+v is stored and read as %+v, %v", l, got, got.Check())
 		}
 	}
 }

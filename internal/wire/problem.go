@@ -1,15 +1,67 @@
-// Package problem is the table of the problems of the HTTP API, and of the errors that they stand for.
-// Package api responds with them, and package client reads them.
-package problem
+package wire
 
 import (
 	"fmt"
+	"math"
 	"net/http"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/schedule"
 	"github.com/dbq-go/dbq/workflow"
+	"github.com/google/uuid"
 )
+
+// Problem is the body of every error response, as defined by RFC 9457. Its texts are constant for each type, so it
+// never contains a payload or another value from the request.
+type Problem struct {
+	Type      string    `json:"type"`
+	Title     string    `json:"title"`
+	Status    int       `json:"status"`
+	Detail    string    `json:"detail,omitempty"`
+	Task      uuid.UUID `json:"task,omitzero"`
+	Errors    []Field   `json:"errors,omitempty" nullable:"false"`
+	RequestID string    `json:"request_id,omitempty"`
+
+	Retry bool          `json:"-"` // the request may be repeated unchanged
+	After time.Duration `json:"-"` // after this time, but at least a second
+}
+
+// Field is a part of a request that was refused.
+type Field struct {
+	Location string `json:"location"`
+	Message  string `json:"message"`
+}
+
+// At returns a field that was refused.
+func At(location, message string) Field { return Field{location, message} }
+
+// Error returns the title and the detail.
+func (p *Problem) Error() string { return p.Title + ": " + p.Detail }
+
+// GetStatus returns the status of the response.
+func (p *Problem) GetStatus() int { return p.Status }
+
+// ContentType returns the media type of problems.
+func (p *Problem) ContentType(string) string { return MediaType }
+
+// GetHeaders returns Retry-After for a request that may be repeated unchanged.
+func (p *Problem) GetHeaders() http.Header {
+	if p.Retry {
+		return http.Header{"Retry-After": {strconv.Itoa(max(1, int(math.Ceil(p.After.Seconds()))))}}
+	}
+	return nil
+}
+
+// In moves the fields of a problem to an element of a list.
+func (p *Problem) In(list string, i int) *Problem {
+	for n, f := range p.Errors {
+		p.Errors[n].Location = fmt.Sprintf("body.%s[%d]%s", list, i, strings.TrimPrefix(f.Location, "body"))
+	}
+	return p
+}
 
 // Prefix is the part of a problem's type before its name.
 const Prefix = "urn:dbq:problem:"
@@ -25,6 +77,13 @@ type Kind struct {
 	Title  string
 	Detail string
 	Retry  bool // the request may be repeated unchanged
+}
+
+// Problem returns a problem of this kind.
+func (k Kind) Problem(fields ...Field) *Problem {
+	return &Problem{
+		Type: Prefix + k.Name, Title: k.Title, Status: k.Status, Detail: k.Detail, Errors: fields, Retry: k.Retry,
+	}
 }
 
 // Problems of HTTP alone.
@@ -81,20 +140,22 @@ var ofHTTP = []Kind{
 // that they match, too.
 var sentinels = []Kind{
 	{dbq.ErrMayHaveHappened, "may-have-happened", 500, "the change may have happened",
-		"The connection to the database was lost. Repeat the request with the same reference or Idempotency-Key.", false},
+		"The connection to the database was lost. Check the outcome before you repeat it without the same reference or " +
+			"Idempotency-Key.", false},
 	{dbq.ErrLocked, "locked", 409, "another transaction has locked the task", "Settle it again shortly.", true},
 	{dbq.ErrWriterBusy, "writer-busy", 503, "the database's writer is busy", "Repeat the request later.", true},
-	{dbq.ErrNoDatabase, "database-missing", 503, "the database does not exist", "An operator must create it.", false},
-	{dbq.ErrNotMigrated, "not-migrated", 503, "dbq's tables do not exist", "An operator must run dbq migrate.", false},
-	{dbq.ErrSchemaOld, "schema-old", 503, "dbq's tables are too old", "An operator must run dbq migrate.", false},
-	{dbq.ErrSchemaNew, "schema-new", 503, "dbq's tables are too new", "An operator must update the server.", false},
+	{dbq.ErrNoDatabase, "database-missing", 503, "the database does not exist", "Create it, then run dbq migrate.", false},
+	{dbq.ErrNotMigrated, "not-migrated", 503, "dbq's tables do not exist", "Run dbq migrate.", false},
+	{dbq.ErrSchemaOld, "schema-old", 503, "dbq's tables are too old", "Run dbq migrate.", false},
+	{dbq.ErrSchemaNew, "schema-new", 503, "dbq's tables are too new", "Update the server.", false},
 	{dbq.ErrUnknownScheme, "unknown-scheme", 500, "the database's scheme is unknown",
 		"An operator must correct the server's configuration.", false},
 	{dbq.ErrDSN, "dsn", 500, "the database's address is invalid",
 		"An operator must correct the server's configuration.", false},
 	{dbq.ErrServer, "server", 500, "the database cannot be used as it is configured",
 		"An operator must change the database's configuration.", false},
-	{dbq.ErrDenied, "denied", 500, "the database refused access", "An operator must check the server's rights.", false},
+	{dbq.ErrDenied, "denied", 500, "the database refused access",
+		"The server's database user lacks a privilege; SECURITY.md lists the grants.", false},
 	{dbq.ErrClosed, "closed", 503, "the server is stopping", "Repeat the request later.", true},
 	{dbq.ErrConflict, "conflict", 503, "too many conflicts with other transactions", "Repeat the request.", true},
 	{dbq.ErrUnavailable, "unavailable", 503, "the database cannot be reached",

@@ -1,17 +1,17 @@
-package problem_test
+package wire_test
 
 import (
 	"errors"
 	"testing"
 
 	"github.com/dbq-go/dbq"
-	"github.com/dbq-go/dbq/internal/problem"
+	"github.com/dbq-go/dbq/internal/wire"
 )
 
 func TestEveryProblemIsFoundByItsName(t *testing.T) {
 	t.Parallel()
-	for _, want := range append(problem.Sentinels(), problem.NoRoute, problem.WrongMediaType, problem.Internal) {
-		got, ok := problem.ByName(want.Name)
+	for _, want := range append(wire.Sentinels(), wire.NoRoute, wire.WrongMediaType, wire.Internal) {
+		got, ok := wire.ByName(want.Name)
 		if !ok || got.Title != want.Title {
 			t.Errorf("%s is %+v, %t", want.Name, got, ok)
 		}
@@ -19,7 +19,7 @@ func TestEveryProblemIsFoundByItsName(t *testing.T) {
 			t.Errorf("%s is reported as %v, want %v", want.Name, got.Errors(), want.Err)
 		}
 	}
-	if _, ok := problem.ByName("no-such-problem"); ok {
+	if _, ok := wire.ByName("no-such-problem"); ok {
 		t.Error("an unknown name has a problem")
 	}
 }
@@ -29,13 +29,13 @@ func TestEveryProblemIsFoundByItsName(t *testing.T) {
 func TestProblemsOfHTTPHaveErrors(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		kind problem.Kind
+		kind wire.Kind
 		want error
 	}{
-		{problem.NoRoute, nil}, {problem.NoMethod, nil}, {problem.NoDatabase, dbq.ErrNoDatabase},
-		{problem.Unauthenticated, dbq.ErrDenied}, {problem.Forbidden, dbq.ErrDenied}, {problem.BadRequest, dbq.ErrInvalid},
-		{problem.BadLease, dbq.ErrLeaseLost}, {problem.Busy, dbq.ErrUnavailable}, {problem.TooMany, dbq.ErrUnavailable},
-		{problem.TimedOut, dbq.ErrMayHaveHappened}, {problem.Internal, dbq.ErrMayHaveHappened},
+		{wire.NoRoute, nil}, {wire.NoMethod, nil}, {wire.NoDatabase, dbq.ErrNoDatabase},
+		{wire.Unauthenticated, dbq.ErrDenied}, {wire.Forbidden, dbq.ErrDenied}, {wire.BadRequest, dbq.ErrInvalid},
+		{wire.BadLease, dbq.ErrLeaseLost}, {wire.Busy, dbq.ErrUnavailable}, {wire.TooMany, dbq.ErrUnavailable},
+		{wire.TimedOut, dbq.ErrMayHaveHappened}, {wire.Internal, dbq.ErrMayHaveHappened},
 	} {
 		if got := errors.Join(c.kind.Errors()...); !errors.Is(got, c.want) {
 			t.Errorf("%s is reported as %v, want %v", c.kind.Name, got, c.want)
