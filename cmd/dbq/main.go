@@ -8,9 +8,16 @@ import (
 	"context"
 	_ "embed"
 	"errors"
+	"io"
+	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
+	"os/exec"
 	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -243,4 +250,86 @@ func (a *app) options() []dbq.Option {
 		}
 	}
 	return opts
+}
+
+// surroundings are what a run of the program has of its process, so that a process can run it more than once.
+type surroundings struct {
+	in       io.Reader
+	out, err io.Writer
+
+	getenv  func(name string) string
+	environ func() []string
+	dir     string     // where relative file names start; "" is the process's directory
+	chatter slog.Level // servers log from that many levels lower than usual
+}
+
+// ofProcess returns the surroundings of the process itself.
+func ofProcess() surroundings {
+	return surroundings{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, environ: os.Environ}
+}
+
+// path returns the path of a file that the user has named.
+func (s surroundings) path(name string) string {
+	if s.dir == "" || filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(s.dir, name)
+}
+
+// readFile reads a file that the user has named.
+func (s surroundings) readFile(name string) ([]byte, error) { return os.ReadFile(s.path(name)) }
+
+// readSecret reads a file that may contain secrets, such as a DSN. Its error does not have the file's name: a user may
+// have given the secret itself.
+func (s surroundings) readSecret(name string) ([]byte, error) {
+	text, err := s.readFile(name)
+	return text, unnamed(err)
+}
+
+// unnamed returns an error about a file or a program without its name.
+func unnamed(err error) error {
+	var file *fs.PathError
+	var program *exec.Error
+	switch {
+	case errors.As(err, &file):
+		return file.Err
+	case errors.As(err, &program):
+		return program.Err
+	}
+	return err
+}
+
+// newLogger returns a logger of a server, which logs from a level.
+func (s surroundings) newLogger(from slog.Level) *slog.Logger {
+	return slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: from - s.chatter}))
+}
+
+type versionInfo struct {
+	Version string            `json:"version"`
+	Go      string            `json:"go"`
+	Schemes []string          `json:"dsn_schemes"`     // that this build supports
+	Notes   map[string]string `json:"notes,omitempty"` // about schemes, such as that a dialect is not verified yet
+}
+
+func newVersion(a *app) *cobra.Command {
+	return a.command("dbq version", noArgs(""), func(context.Context, []string) error {
+		v := readVersion()
+		err := a.result(v, "dbq %s, %s, DSNs: %s", v.Version, v.Go, strings.Join(v.Schemes, ", "))
+		for _, scheme := range slices.Sorted(maps.Keys(v.Notes)) {
+			if err == nil && !a.json {
+				err = a.say("%s: %s", scheme, v.Notes[scheme])
+			}
+		}
+		return err
+	})
+}
+
+func readVersion() versionInfo {
+	v := versionInfo{dbq.Version(), runtime.Version(), dialect.Schemes(), map[string]string{}}
+	for _, scheme := range v.Schemes {
+		if d, err := dialect.Lookup(scheme); err == nil && d.Note != "" {
+			v.Notes[scheme] = d.Note
+		}
+	}
+	return v
 }

@@ -3,12 +3,14 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	urlpath "path"
 	"sync"
 	"sync/atomic"
@@ -273,3 +275,160 @@ func listenAddress(listen string) (address string, loopback bool, err error) {
 
 var errNoAuthentication = errors.New("without authentication, dbq serves only this machine: listen on 127.0.0.1, " +
 	"or accept callers with tokens (--tokens NAME)")
+
+const (
+	readyTimeout = 2 * time.Second // of one database
+	readyFor     = time.Second     // how long an answer of a database is reused
+)
+
+// readiness is whether the databases answer. It is safe for concurrent use.
+type readiness struct {
+	mu        sync.Mutex
+	answered  sync.Cond // with mu
+	databases map[string]*answer
+	asking    sync.WaitGroup
+}
+
+// answer is whether a database answered when it was last asked.
+type answer struct {
+	asking bool
+	ready  bool
+	at     time.Time
+}
+
+// readyz answers whether the database of the path can be reached or, without one, any of them: one that is away takes
+// the others away from nobody. The log says which one it is.
+func (s *server) readyz(w http.ResponseWriter, r *http.Request) {
+	if !s.answers(r.PathValue("database")) || s.stopping.Load() {
+		http.Error(w, "not ready", http.StatusServiceUnavailable)
+		return
+	}
+	fmt.Fprintln(w, "ready")
+}
+
+// answers reports whether a database, or any of them without a name, answers or has answered just now. It returns with
+// the first answer. A database is asked by one goroutine at a time, however many requests wait.
+func (s *server) answers(only string) bool {
+	oldest, r := time.Now().Add(-readyFor), &s.ready
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.databases == nil {
+		r.databases, r.answered.L = map[string]*answer{}, &r.mu
+	}
+	for {
+		waits := false
+		for name, c := range s.clients {
+			if only != "" && only != name {
+				continue
+			}
+			a := r.databases[name]
+			if a == nil {
+				a = &answer{}
+				r.databases[name] = a
+			}
+			if !a.asking && !a.at.After(oldest) {
+				a.asking = true
+				r.asking.Go(func() { s.ask(name, c, a) })
+			}
+			if a.ready && !a.asking {
+				return true
+			}
+			waits = waits || a.asking
+		}
+		if !waits {
+			return false
+		}
+		r.answered.Wait()
+	}
+}
+
+// ask asks a database.
+func (s *server) ask(name string, c *dbq.Client, a *answer) {
+	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
+	defer cancel()
+	_, err := c.Now(ctx)
+	if err != nil {
+		s.logger.Error("serve: the database does not answer", "database", name, "err", err)
+	}
+	s.ready.mu.Lock()
+	defer s.ready.mu.Unlock()
+	*a = answer{ready: err == nil, at: time.Now()}
+	s.ready.answered.Broadcast()
+}
+
+// certificateCheck is how often the files of a certificate are checked for changes, at most.
+const certificateCheck = time.Second
+
+// certificate is that of a server. It is read again when one of its files has changed, so that a renewed certificate
+// needs no restart. It is safe for concurrent use.
+type certificate struct {
+	files  tlsConfig
+	logger *slog.Logger
+
+	mu      sync.Mutex
+	pair    *tls.Certificate
+	read    stamp // of the files that pair was read from
+	failed  stamp // of the files that could not be used, which is logged once
+	checked time.Time
+}
+
+// stamp tells versions of the files of a certificate from each other.
+type stamp struct{ cert, key version }
+
+type version struct {
+	at   time.Time
+	size int64
+}
+
+// listenTLS returns a listener that serves HTTPS with a certificate, or an error if the certificate cannot be used.
+func listenTLS(l net.Listener, files tlsConfig, logger *slog.Logger) (net.Listener, error) {
+	c := &certificate{files: files, logger: logger}
+	if err := c.load(c.stamp()); err != nil {
+		return nil, usagef("cannot use the certificate or its key: %w", err)
+	}
+	return tls.NewListener(l, &tls.Config{
+		GetCertificate: c.get, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
+	}), nil
+}
+
+// get returns the certificate for a new connection. If changed files cannot be used, such as while only one of them
+// has been replaced, it returns the certificate that it had.
+func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.checked) < certificateCheck {
+		return c.pair, nil
+	}
+	c.checked = time.Now()
+	now := c.stamp()
+	if now == c.read {
+		return c.pair, nil
+	}
+	if err := c.load(now); err == nil {
+		c.logger.Info("serve: the certificate was renewed", "until", c.pair.Leaf.NotAfter)
+	} else if now != c.failed {
+		c.failed = now
+		c.logger.Error("serve: the changed certificate cannot be used; the previous one is kept", "err", err)
+	}
+	return c.pair, nil
+}
+
+// load reads the files, whose stamp was taken before.
+func (c *certificate) load(before stamp) error {
+	pair, err := tls.LoadX509KeyPair(c.files.Cert, c.files.Key)
+	if err == nil {
+		c.pair, c.read = &pair, before
+	}
+	return unnamed(err)
+}
+
+func (c *certificate) stamp() stamp { return stamp{versionOf(c.files.Cert), versionOf(c.files.Key)} }
+
+// versionOf returns the version of a file, which is zero for one that cannot be read.
+func versionOf(path string) version {
+	info, err := os.Stat(path)
+	if err != nil {
+		return version{}
+	}
+	return version{info.ModTime(), info.Size()}
+}

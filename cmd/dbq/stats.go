@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -12,6 +13,126 @@ import (
 	"github.com/dbq-go/dbq/state"
 	"github.com/spf13/cobra"
 )
+
+// A point is an admin.Point of a queue, as a line of dbq stats --over.
+type point struct {
+	admin.Point
+	queue string
+	most  int64 // that any point of the queue has completed
+}
+
+// pointsOf returns the points of some queues as lines.
+func pointsOf(queues []admin.QueueSeries) (out []point) {
+	for _, q := range queues {
+		most := mostCompleted(q.Points)
+		for _, p := range q.Points {
+			out = append(out, point{p, q.Queue, most})
+		}
+	}
+	return out
+}
+
+func mostCompleted(ps []admin.Point) (most int64) {
+	for _, p := range ps {
+		most = max(most, p.Completed)
+	}
+	return most
+}
+
+// sampled writes a number that is known only if there are samples.
+func sampled(n, samples int64) string {
+	if samples == 0 {
+		return "-"
+	}
+	return fmt.Sprint(n)
+}
+
+// pointListing lists the points of one queue, with a bar for the completed tasks of each.
+var pointListing = listing[point]{
+	none: "no statistics",
+	columns: []string{"TIME", "ENQUEUED", "COMPLETED", "FAILED", "POISONED", "DUE", "LATENCY P95", "RUN TIME P95",
+		"COMPLETED"},
+	rightFrom: 1,
+	row: func(p point, _ time.Time) []string {
+		const width = 20
+		bar := strings.Repeat("#", int((p.Completed*width+max(p.most, 1)-1)/max(p.most, 1)))
+		return []string{p.At.Local().Format("2006-01-02 15:04"), sampled(p.Enqueued, p.Samples), fmt.Sprint(p.Completed),
+			fmt.Sprint(p.Failed), fmt.Sprint(p.Poisoned), sampled(p.Due, p.Samples), percentile(p.Latency.P95),
+			percentile(p.RunTime.P95), fmt.Sprintf("%-*s", width, bar)}
+	},
+	json: func(p point) any {
+		return struct {
+			Queue string `json:"queue"`
+			wire.Point
+		}{p.queue, wire.PointOf(p.Point)}
+	},
+}
+
+func percentile(d time.Duration) string {
+	if d == 0 {
+		return "-"
+	}
+	return span(d)
+}
+
+// plotLevels are the characters of a plot of one line, from none to most.
+const plotLevels = " .:-=+*#%@"
+
+// plot shows the completed tasks of each point as one character.
+func plot(ps []admin.Point) string {
+	most, b := mostCompleted(ps), strings.Builder{}
+	for _, p := range ps {
+		level := 0
+		if p.Completed > 0 {
+			level = max(int(p.Completed*int64(len(plotLevels)-1)/most), 1)
+		}
+		b.WriteByte(plotLevels[level])
+	}
+	return "|" + b.String() + "|"
+}
+
+// seriesListing lists queues, each with its sums and a plot.
+var seriesListing = listing[admin.QueueSeries]{
+	none:      "no statistics: they are reported by workers, a minute after they begin or when they stop",
+	columns:   []string{"QUEUE", "ENQUEUED", "COMPLETED", "FAILED", "POISONED", "COMPLETED OVER TIME"},
+	rightFrom: 1,
+	row: func(q admin.QueueSeries, _ time.Time) []string {
+		var sum admin.Point
+		for _, p := range q.Points {
+			sum.Samples += p.Samples
+			sum.Enqueued += p.Enqueued
+			sum.Completed += p.Completed
+			sum.Failed += p.Failed
+			sum.Poisoned += p.Poisoned
+		}
+		return []string{q.Queue, sampled(sum.Enqueued, sum.Samples), fmt.Sprint(sum.Completed), fmt.Sprint(sum.Failed),
+			fmt.Sprint(sum.Poisoned), plot(q.Points)}
+	},
+}
+
+// printSeries prints the statistics over a time until now: of one queue by step, or of all queues.
+func printSeries(ctx context.Context, a *app, c *dbq.Client, queue string, over, step time.Duration) error {
+	now, err := c.Now(ctx)
+	if err != nil {
+		return err
+	}
+	ops, from := admin.New(c), now.Add(-over)
+	if queue != "" {
+		ps, err := ops.Series(ctx, queue, from, now, step)
+		if err != nil {
+			return err
+		}
+		return pointListing.print(ctx, a, c, pointsOf([]admin.QueueSeries{{Queue: queue, Points: ps}}))
+	}
+	queues, err := ops.SeriesOfAll(ctx, from, now, step)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return pointListing.print(ctx, a, c, pointsOf(queues))
+	}
+	return seriesListing.print(ctx, a, c, queues)
+}
 
 func newStats(a *app) *cobra.Command {
 	var queue string
