@@ -57,7 +57,7 @@ func TestSelectedValuesAreHiddenFromReaders(t *testing.T) {
 			}
 		}
 	}
-	read(`{"id": 12345678901234567890.10, "card": {"number": "[redacted]"}, "b": 1, "a": [{"pin": "[redacted]"}]}`,
+	read(`{"a":[{"pin":"[redacted]"}],"b":1,"card":{"number":"[redacted]"},"id":12345678901234567890.10}`,
 		`"trace":"t1"`, `"pin":"[redacted]"`)
 
 	leased := one(t, s.must(200, "POST", mail+"/checkout", `{}`), "tasks")
@@ -67,7 +67,7 @@ func TestSelectedValuesAreHiddenFromReaders(t *testing.T) {
 	lease := leased["lease"].(string)
 	lease = one(t, s.must(200, "POST", mail+"/extend",
 		`{"leases":[{"lease":"`+lease+`","progress":"{\"pin\":\"planted\",\"n\":7}"}]}`), "leases")["lease"].(string)
-	read(`{"pin":"[redacted]","n":7}`)
+	read(`{"n":7,"pin":"[redacted]"}`)
 	s.must(200, "POST", mail+"/settle",
 		`{"settlements":[{"lease":"`+lease+`","outcome":"park","error":"{\"card\":\"planted\"}"}]}`)
 	read(`"result":"[redacted]"`)
@@ -78,7 +78,7 @@ func TestSelectedValuesAreHiddenFromReaders(t *testing.T) {
 	lease = one(t, s.must(200, "POST", mail+"/checkout", `{}`), "tasks")["lease"].(string)
 	s.must(200, "POST", mail+"/settle", `{"settlements":[{"lease":"`+lease+
 		`","outcome":"complete","result":{"items":[{"secret":"planted","n":1}],"ok":true}}]}`)
-	read(`{"items":[{"secret":"[redacted]","n":1}],"ok":true}`)
+	read(`{"items":[{"n":1,"secret":"[redacted]"}],"ok":true}`)
 }
 
 // TestWhatIsNotAnObjectOrArrayIsHiddenWhole enqueues what no path selects a part of.

@@ -200,8 +200,11 @@ var valueName = regexp.MustCompile(`:([a-z_]+)`)
 
 func schemaStatements(t *test) {
 	st := reflect.ValueOf(sqlrun.NewTexts(t.dialect(), dialect.Names{Prefix: t.Prefix}).Statements)
-	for i := range st.NumField() {
-		field, v := st.Type().Field(i).Name, st.Field(i)
+	for _, f := range reflect.VisibleFields(st.Type()) {
+		field, v := f.Name, st.FieldByIndex(f.Index)
+		if f.Anonymous {
+			continue
+		}
 		mayBeEmpty := dialect.FieldOf(field).Optional
 		switch x := v.Interface().(type) {
 		case dialect.PlaceholderStyle, bool, []state.State:
