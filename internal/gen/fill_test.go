@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -86,12 +87,15 @@ func TestReportTable(t *testing.T) {
 			{Case: law, Strategy: dialect.CAS, Failures: failed}}})
 	add(conformance.Report{Product: "MariaDB", Version: "9.9", Strategies: []dialect.Strategy{dialect.CAS},
 		Results: []conformance.Result{{Case: law, Strategy: dialect.CAS, Skipped: "no"}}})
-	table := all.table()
+	table, laws := all.table(), map[string]int{}
+	for _, law := range conformance.Cases() {
+		laws[law.Group]++
+	}
 	for _, want := range []string{
 		"| group | laws today | MariaDB 9.9 | MariaDB 11.8.6 |\n",
 		"| date of the run |  | 2026-01-02 | 2026-01-02 |\n",
-		"| Schema | 14 | 0, 1 skipped | 1 |\n",
-		"| Enqueue | 17 | – | – |\n",
+		fmt.Sprintf("| Schema | %d | 0, 1 skipped | 1 |\n", laws["Schema"]),
+		fmt.Sprintf("| Enqueue | %d | – | – |\n", laws["Enqueue"]),
 		"| again under `cas` |  | – | 0, **1 failed** |\n",
 	} {
 		if !strings.Contains(table, want) {
