@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -78,9 +79,10 @@ func bareClient(ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn s
 		return nil, &Error{Op: "open", Err: fmt.Errorf("%w: WithSchema: %s has no schemas; use WithPrefix",
 			ErrOption, server.Product)}
 	}
-	if server.OneWriter && cfg.txDB != nil {
-		return nil, &Error{Op: "open", Err: fmt.Errorf("%w: WithTxDB: all transactions share the one writer of %s",
-			ErrOption, server.Product)}
+	if cfg.txDB != nil {
+		if err := checkTxDB(ctx, cfg.txDB, d, server); err != nil {
+			return nil, openError(d, dsn, err)
+		}
 	}
 	session := sqlrun.NewSession(d, pool, server, cfg.names)
 	if err := session.Texts.CheckOwn(); err != nil {
@@ -107,6 +109,21 @@ func bareClient(ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn s
 		Wrap: c.wrap, Observe: c.observed,
 	}
 	return c, nil
+}
+
+// checkTxDB probes the pool of WithTxDB, whose sessions must be as those of the client, a server of this kind.
+func checkTxDB(ctx context.Context, db *sql.DB, d dialect.Dialect, server dialect.Server) error {
+	if server.OneWriter {
+		return fmt.Errorf("%w: WithTxDB: all transactions share the one writer of %s", ErrOption, server.Product)
+	}
+	other, err := d.Probe(ctx, db)
+	if err == nil && other.Product != server.Product {
+		err = fmt.Errorf("%w: its server is %s, that of the pool given to New %s", ErrOption, other.Product, server.Product)
+	}
+	if err != nil {
+		return fmt.Errorf("WithTxDB: %w", err)
+	}
+	return nil
 }
 
 // homes are the packages of dbq's own dialects by their schemes, for the hint about a missing import.

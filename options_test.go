@@ -214,3 +214,45 @@ func TestPasswordNeedsADSNOfADatabaseThatHasThem(t *testing.T) {
 		t.Errorf("New: got %v, want ErrOption", err)
 	}
 }
+
+// probes is SQLite that says that it has many writers, and that refuses one pool.
+type probes struct {
+	sqlite.Dialect
+	refused *sql.DB
+}
+
+func (d probes) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
+	if db == d.refused {
+		return dialect.Server{}, dialect.ErrServer
+	}
+	s, err := d.Dialect.Probe(ctx, db)
+	s.OneWriter = false
+	return s, err
+}
+
+func TestPoolOfTransactionsIsChecked(t *testing.T) {
+	t.Parallel()
+	pool, err := sqlite.Open(t.Context(), "sqlite::memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pool.Close() })
+	own, tx := pool.Write, &sql.DB{}
+	if _, err := New(t.Context(), own, probes{refused: tx}, WithTxDB(tx)); !errors.Is(err, ErrServer) {
+		t.Errorf("a server that dbq cannot use: got %v, want ErrServer", err)
+	}
+	if _, err := New(t.Context(), own, sqlite.Dialect{}, WithTxDB(tx)); !errors.Is(err, ErrOption) {
+		t.Errorf("one writer: got %v, want ErrOption", err)
+	}
+	if _, err := Open(t.Context(), "sqlite::memory:", WithTxDB(tx)); !errors.Is(err, ErrOption) {
+		t.Errorf("Open: got %v, want ErrOption", err)
+	}
+	c, err := New(t.Context(), own, probes{}, WithTxDB(own), WithMigrate())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if c.DB() != own {
+		t.Error("DB is not the pool of WithTxDB")
+	}
+}

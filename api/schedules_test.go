@@ -184,9 +184,9 @@ func TestHiddenPayloadOfAScheduleIsKept(t *testing.T) {
 	const payload = `{"card": {"number": "planted"}, "n": 1}`
 	_, text := s.send("PUT", path,
 		`{"every_seconds":60,"queue":"mail","kind":"pay","payload":`+payload+`,"headers":{"pin":"planted"}}`)
-	shows(t, "the response", text, `{"card":{"number":"[redacted]"},"n":1}`, `"redacted":true`)
+	shows(t, "the response", text, `{"card": {"number": "[redacted]"}, "n": 1}`, `"redacted":true`)
 	_, text = s.send("GET", path, "")
-	shows(t, "the schedule", text, `{"card":{"number":"[redacted]"},"n":1}`, `"pin":"[redacted]"`)
+	shows(t, "the schedule", text, `{"card": {"number": "[redacted]"}, "n": 1}`, `"pin":"[redacted]"`)
 	_, text = s.send("GET", schedules, "")
 	shows(t, "the list", text, `"kind":"pay"`)
 

@@ -51,8 +51,8 @@ func (d movable) Statements(n dialect.Names) dialect.Statements {
 		return b
 	}
 	v := reflect.ValueOf(&st).Elem()
-	for i := range v.NumField() {
-		switch f := v.Field(i).Addr().Interface().(type) {
+	for _, field := range reflect.VisibleFields(v.Type()) {
+		switch f := v.FieldByIndex(field.Index).Addr().Interface().(type) {
 		case *string:
 			*f = move(*f)
 		case *dialect.Batch:

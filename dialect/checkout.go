@@ -5,9 +5,10 @@ import "context"
 // FindAndTake is a Checkout of four statements of Statements.Own, in one transaction; examples/acme has them.
 //
 // "find ready" returns up to :limit due tasks of :queue in HandOutOrder, and "find expired" those whose leases have
-// expired, both with id, was_due and payload_size, and the latter with the previous attempt. They lock the rows, unless
-// one transaction at a time writes. "take ready" and "take expired", batches of :id, lease them to :holder for :lease,
-// set known_started to :known_started, and return whole rows.
+// expired, both with id, fence, was_due and payload_size, and the latter with the previous attempt. They lock the rows,
+// unless one transaction at a time writes. "take ready" and "take expired", batches of :id and :fence, lease the rows
+// that are still due, or expired, under their fences: to :holder, for :lease, with :known_started. They return whole
+// rows.
 func FindAndTake(ctx context.Context, s *Session, r CheckoutRequest) (Leased, error) {
 	order := []string{"ready", "expired"}
 	if r.Expired { // otherwise a backlog that fills every checkout would keep expired leases waiting
@@ -36,7 +37,7 @@ func FindAndTake(ctx context.Context, s *Session, r CheckoutRequest) (Leased, er
 				return err
 			}
 			found = budget.Fit(found) // the first of them whose payloads fit
-			args["id"] = IDs(found)
+			args["id"], args["fence"] = IDs(found), fences(found)
 			taken, err := s.QueryBatch(ctx, c, s.Statements.Own["take "+which], args, len(found))
 			if err != nil {
 				return err
@@ -52,4 +53,12 @@ func FindAndTake(ctx context.Context, s *Session, r CheckoutRequest) (Leased, er
 		return Leased{}, err // if the commit failed, no row is leased for sure
 	}
 	return budget.Leased(), nil
+}
+
+func fences(rows []Row) Col[int64] {
+	out := make(Col[int64], len(rows))
+	for i, r := range rows {
+		out[i] = r.Fence
+	}
+	return out
 }

@@ -9,22 +9,23 @@ import (
 	"slices"
 
 	"github.com/dbq-go/dbq"
-	"github.com/theory/jsonpath"
+	"github.com/dbq-go/dbq/internal/jsonpath"
 )
 
 // Rule hides values of tasks from callers that read them. It applies to the payload, headers, result and progress
 // of the tasks that Database, Queue and Kind select; an empty one selects all.
 //
-// Each value that one of Paths selects is replaced by "[redacted]"; the members of objects are then sorted by name.
-// What is not a JSON object or array, or is more than 100 levels deep, is replaced as a whole. So are the texts of
-// errors, which often quote the payload, in a queue of which any kind has a Rule.
+// Each value that one of Paths selects is replaced by "[redacted]", and all other bytes stay as they are. What is not a
+// JSON object or array is replaced as a whole, because no path selects a part of it. So are the texts of errors, which
+// often quote the payload, in a queue of which any kind has a Rule.
 //
 // A checkout returns the task unchanged: a worker needs it. A Rule does not apply to references, keys and kinds.
 type Rule struct {
 	Database string `json:"database,omitempty" yaml:"database"`
 	Queue    string `json:"queue,omitempty" yaml:"queue"`
 	Kind     string `json:"kind,omitempty" yaml:"kind"`
-	// Paths are JSONPath as in RFC 9535, such as $.card.number or $..password. $ alone hides everything.
+	// Paths are in a subset of RFC 9535: $, and then any number of .name, ['name'], [0], [*] and .*, each of which may
+	// begin with two dots, as in $..password, to select at any depth. $ alone hides everything.
 	Paths []string `json:"paths" yaml:"paths"`
 }
 
@@ -34,7 +35,7 @@ const redacted = "[redacted]"
 // rule is a parsed Rule.
 type rule struct {
 	queue, kind string
-	paths       []*jsonpath.Path
+	paths       []jsonpath.Path
 }
 
 // Check returns an error for a Rule with an invalid path, or without any.
@@ -46,7 +47,7 @@ func (r Rule) Check() error {
 func (r Rule) parse() (rule, error) {
 	out := rule{queue: r.Queue, kind: r.Kind}
 	for _, text := range r.Paths {
-		p, err := parse(text)
+		p, err := jsonpath.Parse(text)
 		if err != nil {
 			return out, err
 		}
@@ -86,7 +87,7 @@ func New(databases []string, rules []Rule) (map[string]Redactor, error) {
 }
 
 // pathsFor returns the paths for a task of a queue and a kind. Without any, nothing is hidden.
-func (r Redactor) pathsFor(queue, kind string) (out []*jsonpath.Path) {
+func (r Redactor) pathsFor(queue, kind string) (out []jsonpath.Path) {
 	for _, x := range r.rules {
 		if (x.queue == "" || x.queue == queue) && (x.kind == "" || x.kind == kind) {
 			out = append(out, x.paths...)
@@ -134,14 +135,14 @@ func (r Redactor) Task(t *dbq.Task) bool {
 }
 
 // noticedError is the error in a dbq.PoisonNotice.
-var noticedError, _ = parse("$.error")
+var noticedError, _ = jsonpath.Parse("$.error")
 
 // redactedBytes returns a text without what the paths select. An empty one contains nothing to hide.
-func redactedBytes(b []byte, paths []*jsonpath.Path) []byte {
+func redactedBytes(b []byte, paths []jsonpath.Path) []byte {
 	if len(b) == 0 {
 		return b
 	}
-	out, ok := replace(b, paths)
+	out, ok := jsonpath.Replace(b, paths, []byte(`"`+redacted+`"`))
 	if !ok {
 		return []byte(redacted)
 	}
@@ -149,7 +150,7 @@ func redactedBytes(b []byte, paths []*jsonpath.Path) []byte {
 }
 
 // redactedHeaders is redactedBytes for headers, which are members of an object.
-func redactedHeaders(headers map[string]string, paths []*jsonpath.Path) (out map[string]string) {
+func redactedHeaders(headers map[string]string, paths []jsonpath.Path) (out map[string]string) {
 	if len(headers) == 0 {
 		return headers
 	}

@@ -344,3 +344,29 @@ func TestResultThatCannotBeStoredCompletesItsTask(t *testing.T) {
 		t.Errorf("%d lines about results, want %d:\n%s", n, len(want), &log)
 	}
 }
+
+func TestNoConnectionUntilTimeoutCostsNoAttempt(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	id := enqueue(t, q, 1, dbq.NewTask{MaxAttempts: 1})[0]
+	tries, calls := 0, 0
+	runEmpty(t, worker.Worker{Queue: q, Concurrency: 1, Timeout: 200 * time.Millisecond,
+		Middleware: []worker.Middleware{func(next worker.Handler) worker.Handler {
+			return worker.HandlerFunc(func(ctx context.Context, task dbq.Task) dbq.Outcome {
+				if tries++; tries == 1 { // this transaction has the only connection until the handler gives up
+					tx, err := q.Client().DB().BeginTx(context.WithoutCancel(ctx), nil)
+					if err != nil {
+						t.Error(err)
+						return dbq.Failed(err)
+					}
+					defer tx.Rollback()
+				}
+				return next.HandleTask(ctx, task)
+			})
+		}},
+		Handler: worker.TxFunc(func(context.Context, *sql.Tx, dbq.Task) error { calls++; return nil })})
+	if task := get(t, q, id); task.State != dbq.StateCompleted || task.Attempt != 1 || tries != 2 || calls != 1 {
+		t.Errorf("%v as attempt %d after %d tries and %d calls, want COMPLETED as 1 after 2 and 1", task.State, task.Attempt,
+			tries, calls)
+	}
+}

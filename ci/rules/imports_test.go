@@ -21,7 +21,7 @@ var layers = []string{
 	// Below all of internal/: what a dialect of another module cannot import, dbq's own do not need either.
 	"dialect dialect/internal/batch dialect/internal/search dialect/internal/version " +
 		"dialect/mysql dialect/oracle dialect/postgres dialect/sqlite examples/acme",
-	"internal/redact internal/sqlrun dialect/internal/dialecttest internal/querycount",
+	"internal/redact internal/jsonpath internal/sqlrun dialect/internal/dialecttest internal/querycount",
 	"internal/errs internal/duration internal/limits internal/series internal/store",
 	"internal/wake internal/control internal/core internal/maintenance",
 	". internal/access internal/handling",
@@ -58,7 +58,6 @@ var reserved = []struct{ imports, onlyIn string }{
 	{"go.opentelemetry.io/otel", "telemetry/tracing"},
 	{"github.com/danielgtaylor/huma/v2", "api"},
 	{"go.yaml.in/yaml/v3", "cmd/dbq"},
-	{"github.com/theory/jsonpath", "redaction"},
 	{"golang.org/x/time", "auth internal/callers"},
 	{containers, "conformance/engines"},
 }

@@ -72,15 +72,15 @@ SELECT id, fence, queue, attempt + (state = 0), CASE state WHEN 0 THEN 'released
 ON CONFLICT DO NOTHING`, `(:id, :error)`),
 
 		Own: map[string]dialect.Batch{
-			"find ready": {SQL: t(`SELECT id, due AS was_due, length(payload) AS payload_size FROM {task}
+			"find ready": {SQL: t(`SELECT id, fence, due AS was_due, length(payload) AS payload_size FROM {task}
  WHERE queue = :queue AND due <= {now} AND {unpaused} ORDER BY priority, due, id LIMIT :limit`)},
 			// It skips rows that an earlier try of this call leased.
-			"find expired": {SQL: t(`SELECT id, lease_until AS was_due, length(payload) AS payload_size, holder AS was_holder,
-  updated AS was_taken, attempt AS was_attempt, lease_until AS was_until FROM {task} WHERE queue = :queue AND state = 1
+			"find expired": {SQL: t(`SELECT id, fence, lease_until AS was_due, length(payload) AS payload_size,
+  holder AS was_holder, updated AS was_taken, attempt AS was_attempt, lease_until AS was_until FROM {task} WHERE queue = :queue AND state = 1
   AND lease_until <= {now} AND holder <> :holder AND {unpaused} ORDER BY lease_until, id LIMIT :limit`)},
 			"take ready": batch(`UPDATE {task} SET state = 1, due = NULL, lease_until = {now} + :lease, holder = :holder,
   known_started = :known_started, attempt = attempt + 1, fence = fence + 1, taken = {now}, updated = {now}
- WHERE id IN (VALUES {rows}) AND due IS NOT NULL RETURNING {columns}`, `(:id)`),
+ WHERE (id, fence) IN (VALUES {rows}) AND due <= {now} RETURNING {columns}`, `(:id, :fence)`),
 			// A task without an attempt left goes to POISON, even if its workers crashed, with the reason.
 			"take expired": batch(`UPDATE {task} SET fence = fence + 1, updated = {now}, known_started = :known_started,
   lapses = {next_lapses}, (state, lease_until, taken, holder, attempt, result) = (SELECT iif(over, 4, 1),
@@ -88,7 +88,7 @@ ON CONFLICT DO NOTHING`, `(:id, :error)`),
     iif(over, attempt, {next_attempt}),
     iif(over, CAST('the lease of the last attempt expired, held by ' || holder AS BLOB), result)
     FROM (SELECT {exhausted} AS over))
- WHERE id IN (VALUES {rows}) AND state = 1 RETURNING {columns}`, `(:id)`),
+ WHERE (id, fence) IN (VALUES {rows}) AND state = 1 RETURNING {columns}`, `(:id, :fence)`),
 		},
 	}
 }
