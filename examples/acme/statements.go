@@ -76,7 +76,8 @@ ON CONFLICT DO NOTHING`, `(:id, :error)`),
  WHERE queue = :queue AND due <= {now} AND {unpaused} ORDER BY priority, due, id LIMIT :limit`)},
 			// It skips rows that an earlier try of this call leased.
 			"find expired": {SQL: t(`SELECT id, fence, lease_until AS was_due, length(payload) AS payload_size,
-  holder AS was_holder, updated AS was_taken, attempt AS was_attempt, lease_until AS was_until FROM {task} WHERE queue = :queue AND state = 1
+  holder AS was_holder, updated AS was_taken, attempt AS was_attempt, lease_until AS was_until FROM {task}
+ WHERE queue = :queue AND state = 1
   AND lease_until <= {now} AND holder <> :holder AND {unpaused} ORDER BY lease_until, id LIMIT :limit`)},
 			"take ready": batch(`UPDATE {task} SET state = 1, due = NULL, lease_until = {now} + :lease, holder = :holder,
   known_started = :known_started, attempt = attempt + 1, fence = fence + 1, taken = {now}, updated = {now}
