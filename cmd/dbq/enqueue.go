@@ -190,7 +190,12 @@ func jsonMistake(err error) string {
 	case errors.As(err, &wrongType) && wrongType.Field == "":
 		return "it is a JSON " + wrongType.Value + ", not an object"
 	case errors.As(err, &wrongType):
-		return fmt.Sprintf("%s cannot be a JSON %s", wrongType.Field, wrongType.Value)
+		names := slices.DeleteFunc(strings.Split(wrongType.Field, "."), func(name string) bool {
+			return name != strings.ToLower(name) // of an embedded struct
+		})
+		return fmt.Sprintf("%s cannot be a JSON %s", strings.Join(names, "."), wrongType.Value)
+	case strings.HasPrefix(err.Error(), "invalid U"), strings.HasPrefix(err.Error(), "invalid urn"): // of package uuid
+		return "the id is not a UUID"
 	}
 	return strings.TrimPrefix(err.Error(), "json: ")
 }

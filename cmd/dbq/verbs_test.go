@@ -111,12 +111,14 @@ func TestEnqueueLinesNamesTheInvalidLine(t *testing.T) {
 		`{"queue":"q"} {}`:                   "text after",
 		`{}`:                                 "--queue",
 		`{"queue":"q","priority":77}`:        "77",
-		`{"queue":"q","priority":"x"}`:       "priority",
+		`{"queue":"q","priority":"x"}`:       ": priority cannot be a JSON string",
+		`{"queue":"q","unique":{"key":1}}`:   ": unique.key cannot be a JSON number",
 		`{"queue":"q","run_at":"then"}`:      "a time",
 		`{"queue":"q","delay_seconds":"1s"}`: "number of seconds",
 		`{"queue":"q","id":"7"}`:             "UUID",
-		`{"queue":"q","payload_base64":"%"}`: "base64",
-		`{"queue":"q","payload":1,"payload_base64":"AA=="}`: "both",
+		`{"queue":"q","id":"urn:uuix:6ba7b810-9dad-11d1-80b4-00c04fd430c8"}`: "the id is not a UUID",
+		`{"queue":"q","payload_base64":"%"}`:                                 "base64",
+		`{"queue":"q","payload":1,"payload_base64":"AA=="}`:                  "both",
 	} {
 		u.feed(good+good+"\n"+bad+"\n"+good, "enqueue", "--lines").fails(exitUsage, "line 4", says, "2 tasks enqueued")
 	}
