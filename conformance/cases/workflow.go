@@ -58,7 +58,8 @@ func workflowCases() []Case {
 		Case{Name: "LocksDelayNoRecovery", Once: true, run: workflowRecovery,
 			Law: "A workflow whose client has crashed goes on, though others that were left before have locked tasks."},
 		Case{Name: "PurgeBesideAReenqueue", Once: true, run: workflowPurgeReenqueue,
-			Law: "If a failed task is purged while an operator reenqueues one that needed it, this one becomes due."},
+			Law: "If a failed task is purged while an operator reenqueues one that needed it, this one becomes due, unless the " +
+				"purge came too late and is refused."},
 		Case{Name: "PurgeBesideAnEnd", Once: true, run: workflowPurgeEnd,
 			Law: "If a completed task is purged while what follows from its end is carried out, the tasks that need it count " +
 				"it once."},
@@ -674,7 +675,12 @@ func workflowPurgeReenqueue(t *test) {
 	time.Sleep(300 * time.Millisecond)
 	t.must(admin.New(t.open()).Operate(t.ctx, admin.Reenqueue, child))
 	t.must(tx.Rollback())
-	t.must(<-purged)
+	err := <-purged
+	if errors.Is(err, dbq.ErrWrongState) { // on a busy machine it began after the reenqueue
+		t.wantWaiting("what it needs has failed and is still there", c, child)
+		return
+	}
+	t.must(err)
 	due := t.takeDue("the task that needed what is purged", c.Queue("second"), 1)
 	t.wantIDs("after the purge", due, []uuid.UUID{child})
 }
