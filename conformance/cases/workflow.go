@@ -58,8 +58,8 @@ func workflowCases() []Case {
 		Case{Name: "LocksDelayNoRecovery", Once: true, run: workflowRecovery,
 			Law: "A workflow whose client has crashed goes on, though others that were left before have locked tasks."},
 		Case{Name: "PurgeBesideAReenqueue", Once: true, run: workflowPurgeReenqueue,
-			Law: "If a failed task is purged while an operator reenqueues one that needed it, this one becomes due, unless the " +
-				"purge came too late and is refused."},
+			Law: "If a failed task is purged while an operator reenqueues one that needed it, this one becomes due, unless " +
+				"the purge came too late and is refused."},
 		Case{Name: "PurgeBesideAnEnd", Once: true, run: workflowPurgeEnd,
 			Law: "If a completed task is purged while what follows from its end is carried out, the tasks that need it count " +
 				"it once."},
