@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -101,5 +102,44 @@ func TestLargePayloadsOfAKeyDelayNoOtherKey(t *testing.T) {
 		if served == 0 {
 			t.Errorf("backlog %v: in 20 checkouts, the key b got no turn beside a key with large tasks", backlog)
 		}
+	}
+}
+
+// A turn goes on after the last key whose task fitted, however the ids of the tasks are ordered.
+func TestTurnGoesOnAfterTheLastKeyThatFitted(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	c, err := dbq.Open(ctx, "sqlite::memory:", dbq.WithMigrate(), dbq.WithMaxCheckoutBytes(1000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	q := c.Queue("q")
+	if err := admin.New(c).ConfigureLimits(ctx, "q", func(l *admin.QueueLimits) { l.PerKey = true }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.EnqueueMany(ctx, []dbq.NewTask{
+		{Key: "c", Payload: make([]byte, 900)}, {Key: "b", Payload: make([]byte, 100)},
+		{Key: "b", Payload: make([]byte, 100)}, {Key: "a", Payload: make([]byte, 100)},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	keys := func(n int) (keys []string) {
+		t.Helper()
+		tasks, err := q.Checkout(ctx, n, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, task := range tasks {
+			keys = append(keys, task.Key)
+		}
+		slices.Sort(keys)
+		return keys
+	}
+	if got := keys(3); !slices.Equal(got, []string{"a", "b"}) {
+		t.Fatalf("the first checkout leased tasks of %v, want a and b: that of c does not fit", got)
+	}
+	if got := keys(1); !slices.Equal(got, []string{"c"}) {
+		t.Errorf("after a and b it was the turn of %v, want c", got)
 	}
 }

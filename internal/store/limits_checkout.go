@@ -296,8 +296,8 @@ func (c *checkoutWithin) leaseInTurn(ctx context.Context, n int, busy map[string
 	after, had := c.rec.After, len(c.leased.Rows)
 	t := turns{checkoutWithin: c, n: n, busy: busy, seen: map[uuid.UUID]bool{}, perKey: map[string]int{}}
 	chosen, err := t.choose(ctx)
-	if err == nil && len(chosen) > 0 {
-		err = c.add(ctx, dialect.CheckoutRequest{Only: dialect.OnlyDue, Limit: n, Given: chosen})
+	if err == nil && len(chosen) > 0 { // a dialect sorts what it is given
+		err = c.add(ctx, dialect.CheckoutRequest{Only: dialect.OnlyDue, Limit: n, Given: slices.Clone(chosen)})
 	}
 	if err != nil {
 		return err
