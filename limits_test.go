@@ -205,8 +205,8 @@ func TestUniqueRulesAreChecked(t *testing.T) {
 	}
 }
 
-// A batch with an invalid task adds none, and an empty one is no error. Without a key, the kind and the payload are the
-// key.
+// A batch with an invalid task adds none of its tasks. An empty batch is no error. A unique rule without a key takes
+// the kind and the payload as its key.
 func TestBatchesAreAddedWhole(t *testing.T) {
 	t.Parallel()
 	q := inMemory(t).Queue("q")

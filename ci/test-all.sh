@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 fuzzing=''
 # shellcheck disable=SC2317  # called by the trap
 end() {
-  [ -z "$fuzzing" ] || kill -TERM "$fuzzing" 2>/dev/null || true
+  [ -z "$fuzzing" ] || kill -TERM "$fuzzing" 2>/dev/null || true # it may have ended
   ci/engines/dockerd.sh stop || true # only if make engines started it
   cleanup
 }

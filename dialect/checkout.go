@@ -1,6 +1,9 @@
 package dialect
 
-import "context"
+import (
+	"context"
+	"maps"
+)
 
 // FindAndTake is a Checkout of four statements of Statements.Own, in one transaction; examples/acme has them.
 //
@@ -37,7 +40,7 @@ func FindAndTake(ctx context.Context, s *Session, r CheckoutRequest) (Leased, er
 				return err
 			}
 			found = budget.Fit(found) // the first of them whose payloads fit
-			args["id"], args["fence"] = IDs(found), fences(found)
+			maps.Copy(args, Keys(found))
 			taken, err := s.QueryBatch(ctx, c, s.Statements.Own["take "+which], args, len(found))
 			if err != nil {
 				return err
@@ -53,12 +56,4 @@ func FindAndTake(ctx context.Context, s *Session, r CheckoutRequest) (Leased, er
 		return Leased{}, err // if the commit failed, no row is leased for sure
 	}
 	return budget.Leased(), nil
-}
-
-func fences(rows []Row) Col[int64] {
-	out := make(Col[int64], len(rows))
-	for i, r := range rows {
-		out[i] = r.Fence
-	}
-	return out
 }

@@ -3,6 +3,7 @@ package dialect
 import (
 	"bytes"
 	"cmp"
+	"slices"
 
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
@@ -51,13 +52,15 @@ type Row struct {
 	ResultSize  *int64 `db:"result_size"`
 }
 
-// IDs is the column :id of rows.
-func IDs(rows []Row) Col[uuid.UUID] {
-	ids := make(Col[uuid.UUID], len(rows))
+// Keys returns the columns :id and :fence of rows. It sorts the rows by id, to prevent deadlocks between transactions
+// that lock by keys.
+func Keys(rows []Row) Args {
+	slices.SortFunc(rows, func(a, b Row) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	ids, fences := make(Col[uuid.UUID], len(rows)), make(Col[int64], len(rows))
 	for i, row := range rows {
-		ids[i] = row.ID
+		ids[i], fences[i] = row.ID, row.Fence
 	}
-	return ids
+	return Args{"id": ids, "fence": fences}
 }
 
 // HandOutOrder compares rows of a checkout by priority, then by when they became due, then by id.

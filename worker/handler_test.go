@@ -348,7 +348,7 @@ func TestResultThatCannotBeStoredCompletesItsTask(t *testing.T) {
 func TestNoConnectionUntilTimeoutCostsNoAttempt(t *testing.T) {
 	t.Parallel()
 	q := open(t)
-	id := enqueue(t, q, 1, dbq.NewTask{MaxAttempts: 1})[0]
+	id := enqueue(t, q, 1, dbq.NewTask{MaxAttempts: 1000})[0]
 	tries, calls := 0, 0
 	runEmpty(t, worker.Worker{Queue: q, Concurrency: 1, Timeout: 200 * time.Millisecond,
 		Middleware: []worker.Middleware{func(next worker.Handler) worker.Handler {
@@ -365,8 +365,9 @@ func TestNoConnectionUntilTimeoutCostsNoAttempt(t *testing.T) {
 			})
 		}},
 		Handler: worker.TxFunc(func(context.Context, *sql.Tx, dbq.Task) error { calls++; return nil })})
-	if task := get(t, q, id); task.State != dbq.StateCompleted || task.Attempt != 1 || tries != 2 || calls != 1 {
-		t.Errorf("%v as attempt %d after %d tries and %d calls, want COMPLETED as 1 after 2 and 1", task.State, task.Attempt,
-			tries, calls)
+	// There is more than one call if a busy machine did not commit before Timeout.
+	if task := get(t, q, id); task.State != dbq.StateCompleted || task.Attempt > calls || tries < 2 {
+		t.Errorf("%v as attempt %d after %d tries and %d calls, want COMPLETED and no attempt without a call", task.State,
+			task.Attempt, tries, calls)
 	}
 }

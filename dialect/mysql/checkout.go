@@ -180,7 +180,7 @@ func (c *checkout) lock(
 	ctx context.Context, conn dialect.Conn, name string, seen []dialect.Row,
 ) ([]dialect.Row, error) {
 	by := func(name string, from, to int) ([]dialect.Row, error) {
-		return c.s.QueryBatch(ctx, conn, c.s.Statements.Own[name], batch.Keys(seen[from:to]), to-from)
+		return c.s.QueryBatch(ctx, conn, c.s.Statements.Own[name], dialect.Keys(seen[from:to]), to-from)
 	}
 	if c.s.Server.Product != tidb {
 		return by(name, 0, len(seen))
@@ -264,7 +264,7 @@ func (c *checkout) write(ctx context.Context, conn dialect.Conn, name string, ro
 	if len(rows) == 0 {
 		return nil
 	}
-	args := batch.Keys(rows)
+	args := dialect.Keys(rows)
 	args["now"], args["lease"] = rows[0].Now, c.r.Lease.Microseconds()
 	args["holder"], args["known_started"] = c.r.Holder, c.r.KnownStarted()
 	_, err := c.s.ExecBatch(ctx, conn, c.s.Statements.Own[name], args, len(rows))

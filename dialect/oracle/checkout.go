@@ -251,7 +251,7 @@ func (c *checkout) lock(
 	if len(seen) == 0 {
 		return nil, nil
 	}
-	return c.s.QueryBatch(ctx, conn, c.s.Statements.Own[name], batch.Keys(seen), len(seen))
+	return c.s.QueryBatch(ctx, conn, c.s.Statements.Own[name], dialect.Keys(seen), len(seen))
 }
 
 // write changes rows by primary key, if their fences have not changed.
@@ -260,7 +260,7 @@ func (c *checkout) write(ctx context.Context, conn dialect.Conn, name string, ro
 	if n == 0 {
 		return nil
 	}
-	args := batch.Keys(rows)
+	args := dialect.Keys(rows)
 	result, size := make(dialect.Col[[]byte], n), make(dialect.Col[*int64], n)
 	for i, row := range rows {
 		if result[i] = row.Result; row.Result != nil {

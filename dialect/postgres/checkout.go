@@ -6,7 +6,6 @@ import (
 	"maps"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/dialect/internal/batch"
 	"github.com/dbq-go/dbq/dialect/internal/search"
 	"github.com/dbq-go/dbq/state"
 )
@@ -182,7 +181,7 @@ func (c *checkout) takeSeen(
 	ctx context.Context, name string, seen []dialect.Row, run runFunc,
 ) (rows []dialect.Row, err error) {
 	args := c.args(c.budget.Rows)
-	maps.Copy(args, batch.Keys(seen))
+	maps.Copy(args, dialect.Keys(seen))
 	take := c.s.Statements.Own["take "+name]
 	switch {
 	case run != nil:

@@ -119,7 +119,7 @@ func takeExpired(
 	if seen = b.Fit(seen); err != nil || len(seen) == 0 {
 		return err
 	}
-	maps.Copy(args, batch.Keys(seen))
+	maps.Copy(args, dialect.Keys(seen))
 	rows, err := s.QueryBatch(ctx, c, s.Statements.Own["take over"], args, len(seen))
 	if err != nil {
 		return err
@@ -132,13 +132,13 @@ func takeGiven(
 	ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args, b *dialect.Budget,
 ) error {
 	given := b.Fit(args["given"].([]dialect.Row))
-	maps.Copy(args, batch.Keys(given))
+	maps.Copy(args, dialect.Keys(given))
 	rows, err := s.QueryBatch(ctx, c, s.Statements.Own["given"], args, len(given))
 	if err != nil {
 		return err
 	}
 	return take(ctx, s, c, args, b, rows, func(rows []dialect.Row) (int64, error) {
-		maps.Copy(args, batch.Keys(rows))
+		maps.Copy(args, dialect.Keys(rows))
 		return s.ExecBatch(ctx, c, s.Statements.Own["take given"], args, len(rows))
 	})
 }

@@ -483,7 +483,7 @@ func (t *turns) add(ctx context.Context, rows []dialect.Row) error {
 	for part := range slices.Chunk(rows, lockOnce) {
 		free := map[uuid.UUID]bool{}
 		if t.passLocked {
-			locked, err := t.s.sql.QueryBatch(ctx, t.conn, t.s.sql.Texts.LockFree, dialect.Args{"id": dialect.IDs(part)},
+			locked, err := t.s.sql.QueryBatch(ctx, t.conn, t.s.sql.Texts.LockFree, dialect.Keys(slices.Clone(part)),
 				len(part))
 			if err != nil {
 				return err

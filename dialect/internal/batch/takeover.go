@@ -2,24 +2,12 @@ package batch
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 )
-
-// Keys returns the :id and :fence of rows. It sorts them by id, to prevent deadlocks between transactions that lock
-// by keys.
-func Keys(rows []dialect.Row) dialect.Args {
-	slices.SortFunc(rows, func(a, b dialect.Row) int { return slices.Compare(a.ID[:], b.ID[:]) })
-	ids, fences := make(dialect.Col[uuid.UUID], len(rows)), make(dialect.Col[int64], len(rows))
-	for i, row := range rows {
-		ids[i], fences[i] = row.ID, row.Fence
-	}
-	return dialect.Args{"id": ids, "fence": fences}
-}
 
 // TakeOver processes locked rows whose leases had expired when they were read. It omits rows that a renewal holds
 // after all. Rows whose attempts are exhausted are returned in exhausted; poison moves them to POISON. The caller
@@ -64,7 +52,7 @@ func claim(
 	if len(locked) == 0 {
 		return nil, nil
 	}
-	args, texts := Keys(locked), s.Statements.Own
+	args, texts := dialect.Keys(locked), s.Statements.Own
 	args["now"], args["lease"] = locked[0].Now, lease.Microseconds()
 	claimed, err := Then(ctx, s, c, texts["claim"], texts["claimed"], args, len(locked))
 	if err == nil {

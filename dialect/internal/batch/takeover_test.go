@@ -69,7 +69,7 @@ func TestTakeOverOfNoRowsRunsNoStatement(t *testing.T) {
 
 func TestKeysAreSortedByID(t *testing.T) {
 	t.Parallel()
-	args := Keys([]dialect.Row{{ID: uuid.UUID{2}, Fence: 5}, {ID: uuid.UUID{1}, Fence: 9}})
+	args := dialect.Keys([]dialect.Row{{ID: uuid.UUID{2}, Fence: 5}, {ID: uuid.UUID{1}, Fence: 9}})
 	ids, fences := args["id"].(dialect.Col[uuid.UUID]), args["fence"].(dialect.Col[int64])
 	if !slices.Equal(ids, []uuid.UUID{{1}, {2}}) || !slices.Equal(fences, []int64{9, 5}) {
 		t.Errorf("got %v", args)
