@@ -33,12 +33,18 @@ export class Client {
     const file = process.env.DBQ_TOKEN_FILE // read each time, as it may be replaced
     const token = this.token ?? (file ? (await readFile(file, 'utf8')).trim() : process.env.DBQ_TOKEN)
     if (token) headers.Authorization = `Bearer ${token}`
-    const signal = AbortSignal.timeout(Math.ceil(timeout * 1000))
-    const response = await fetch(this.path + path, { method: 'POST', headers, signal, body: encode(body) })
-    const out = /json/.test(response.headers.get('Content-Type')) ? await response.json() : {}
-    const problem = response.ok ? out.settled?.[0].problem : out
-    if (problem) throw new Problem(problem.status ?? response.status, problem, response.headers.get('Retry-After'))
-    return out
+    const late = new AbortController() // AbortSignal.timeout would let a process end while it waits for the response
+    const timer = setTimeout(() => late.abort(new Error('no response in time')), Math.ceil(timeout * 1000))
+    try {
+      const request = { method: 'POST', headers, signal: late.signal, body: encode(body) }
+      const response = await fetch(this.path + path, request)
+      const out = /json/.test(response.headers.get('Content-Type')) ? await response.json() : {}
+      const problem = response.ok ? out.settled?.[0].problem : out
+      if (problem) throw new Problem(problem.status ?? response.status, problem, response.headers.get('Retry-After'))
+      return out
+    } finally {
+      clearTimeout(timer)
+    }
   }
 
   // repeat calls until the request succeeds or is refused, the signal is aborted, or `patience` seconds have passed.

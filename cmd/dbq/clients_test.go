@@ -281,6 +281,26 @@ func TestClientsKeepLeasesAndDrain(t *testing.T) {
 	})
 }
 
+// TestNodeWaitsForTheResponse makes a call over a connection that does not keep its process alive. A producer whose
+// server had been killed was seen to end with status 13, and its call with it.
+func TestNodeWaitsForTheResponse(t *testing.T) {
+	t.Parallel()
+	eachLanguage(t, func(t *testing.T, l language) {
+		if l.name != "node" {
+			return // no other language ends a process that waits
+		}
+		l.source = `import { subscribe } from 'node:diagnostics_channel'
+subscribe('undici:client:sendHeaders', ({ socket }) => socket.unref())
+const { Client } = await import(process.env.NODE_CLIENT)
+await new Client('mail', { url: process.env.URL }).call('checkout', { wait_seconds: 1 })
+`
+		u := newUser(t)
+		if o := u.client(l, u.serve().url).wait(); o.code != 0 {
+			t.Errorf("it ended with %d: %s", o.code, o.err)
+		}
+	})
+}
+
 // TestExamplesOfTheClientsPageRun runs the programs of docs/clients.md until each has completed its task.
 func TestExamplesOfTheClientsPageRun(t *testing.T) {
 	t.Parallel()
