@@ -30,7 +30,7 @@ step "other systems" 600 bash -euc 'for os in windows darwin freebsd; do
 
 # Inputs for the fuzz tests in the time that the other steps leave idle.
 # shellcheck disable=SC2016  # the inner shell's
-timeout 5400 nice -n 19 bash -c 'FUZZ_INPUTS=200000 make fuzz && touch "$0/fuzzed"' "$logs" >"$logs/fuzzing" 2>&1 &
+timeout 5400 chrt --idle 0 bash -c 'FUZZ_INPUTS=200000 make fuzz && touch "$0/fuzzed"' "$logs" >"$logs/fuzzing" 2>&1 &
 fuzzing=$!
 
 # tests NAME TARGETS ARGUMENT...: go test with these arguments on these servers, of which none may be missing.
