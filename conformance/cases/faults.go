@@ -378,7 +378,7 @@ func operateBeside(t *test, p *proxy.Proxy, c *dbq.Client, q *dbq.Queue, goesOn 
 	var before dbq.Task
 	fired := t.callUnder(p, r, c, func(ctx context.Context) { err = admin.New(c).Operate(ctx, admin.Reenqueue, task.ID) },
 		func(returned <-chan struct{}) {
-			t.awaitFault(p, r, returned)
+			t.awaitFault(p, returned)
 			before = t.get(direct, task.ID)
 			if !goesOn {
 				otherErr = admin.New(direct).Operate(t.ctx, admin.Reenqueue, task.ID)
@@ -456,21 +456,17 @@ func enqueuedAndGone(t *test) {
 	t.failIf(!seen, "no enqueue was done whose answer was lost")
 }
 
-// enqueueAndRemove enqueues under a rule. As soon as the tasks are there it completes them all, and removes all but
-// kept of them. It returns how often each task ran, whether the rule was applied, and what the enqueue returned.
+// enqueueAndRemove enqueues under a rule. If the tasks are there then, it completes them all, and removes all but kept
+// of them. It returns how often each task ran, whether the rule was applied, and what the enqueue returned.
 func enqueueAndRemove(t *test, p *proxy.Proxy, c *dbq.Client, q *dbq.Queue,
 	call func(ctx context.Context, q *dbq.Queue) error, kept int, r proxy.Rule) (map[uuid.UUID]int, bool, error) {
 	runs := map[uuid.UUID]int{}
 	var err error
 	fired := t.callUnder(p, r, c, func(ctx context.Context) { err = call(ctx, c.Queue(q.Name())) },
 		func(returned <-chan struct{}) {
-			gone := t.awaitFault(p, proxy.Rule{}, returned)
-			end := time.Now().Add(4 * proxy.AnswerPause)
-			for !gone && len(runs) == 0 && time.Now().Before(end) {
+			if !t.awaitFault(p, returned) {
 				runAll(t, q, runs, kept)
-				time.Sleep(time.Millisecond)
 			}
-			time.Sleep(2 * proxy.AnswerPause) // the answer is cut when it has ended
 		})
 	return runs, fired, err
 }
@@ -598,12 +594,14 @@ func answerLostThenTakenOver(t *test) {
 			var taken []dbq.Task
 			r := proxy.Rule{AtRequest: k, LoseAnswer: true, StayDown: true}
 			if !t.callUnder(p, r, c, func(ctx context.Context) { s.err = f.call(ctx, c.Queue(s.queue), s) },
-				func(<-chan struct{}) {
-					end := time.Now().Add(200 * time.Millisecond)
-					for len(taken) == 0 && time.Now().Before(end) {
-						taken = t.checkout(direct.Queue(s.queue), 1, long)
-						time.Sleep(5 * time.Millisecond)
+				func(returned <-chan struct{}) {
+					if t.awaitFault(p, returned) || t.get(direct, s.tasks[0].ID).State == state.Processing {
+						return
 					}
+					t.eventually("the task is taken again", func() bool {
+						taken = t.checkout(direct.Queue(s.queue), 1, long)
+						return len(taken) > 0
+					})
 				}) {
 				break // the call has fewer requests
 			}

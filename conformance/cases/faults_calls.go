@@ -759,9 +759,8 @@ func (t *test) callUnder(p *proxy.Proxy, r proxy.Rule, c *dbq.Client, call func(
 	return fired
 }
 
-// awaitFault waits until the rule was applied or the call has returned, which it reports. A lost answer has then been
-// cut.
-func (t *test) awaitFault(p *proxy.Proxy, r proxy.Rule, returned <-chan struct{}) (gone bool) {
+// awaitFault waits until the rule was applied or the call has returned, which it reports.
+func (t *test) awaitFault(p *proxy.Proxy, returned <-chan struct{}) (gone bool) {
 	t.eventually("the connection is cut, or the call returns", func() bool {
 		select {
 		case <-returned:
@@ -770,9 +769,6 @@ func (t *test) awaitFault(p *proxy.Proxy, r proxy.Rule, returned <-chan struct{}
 		}
 		return gone || p.Fired()
 	})
-	if r.LoseAnswer {
-		time.Sleep(2 * proxy.AnswerPause) // the answer is cut when it has ended
-	}
 	return gone
 }
 

@@ -645,7 +645,7 @@ func (t *test) stalledBefore(k int, direct *dbq.Client) bool {
 	return t.callUnder(p, rule, c, func(ctx context.Context) {
 		_, _ = c.Queue(q.Name()).Checkout(ctx, 1, long)
 	}, func(returned <-chan struct{}) {
-		if t.awaitFault(p, rule, returned) {
+		if t.awaitFault(p, returned) {
 			return
 		}
 		ctx, cancel := context.WithTimeout(t.ctx, stoppedFor)

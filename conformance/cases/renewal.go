@@ -179,7 +179,7 @@ func renewalStalled(t *test) {
 		fired = t.callUnder(p, rule, c, func(ctx context.Context) {
 			_, _ = c.Queue(q.Name()).Extend(ctx, task.Lease, long)
 		}, func(returned <-chan struct{}) {
-			if t.awaitFault(p, rule, returned) {
+			if t.awaitFault(p, returned) {
 				return
 			}
 			ctx, cancel := context.WithTimeout(t.ctx, stoppedFor)

@@ -183,6 +183,7 @@ func (p *Proxy) cutNow(l *link, r Rule) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l.close()
+	p.cut = true
 	if r.StayDown && p.gone {
 		p.closeAll()
 	}

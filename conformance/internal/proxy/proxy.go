@@ -19,6 +19,7 @@ type Proxy struct {
 	links    map[*link]bool
 	rule     Rule
 	fired    bool
+	cut      bool
 	gone     bool          // refuse new connections
 	rate     int           // bytes per second to each client; 0 is no limit
 	stall    chan struct{} // not nil: nothing passes until it is closed
@@ -83,17 +84,17 @@ func (p *Proxy) accept() {
 func (p *Proxy) Set(r Rule) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.rule, p.fired, p.sent, p.requests = r, false, 0, 0
+	p.rule, p.fired, p.cut, p.sent, p.requests = r, false, false, 0, 0
 	for l := range p.links {
 		l.asking = false
 	}
 }
 
-// Fired reports whether the rule was applied.
+// Fired reports whether the rule was applied. If it loses an answer, the server has given that answer.
 func (p *Proxy) Fired() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.fired
+	return p.fired && (p.cut || !p.rule.LoseAnswer || p.rule.Stall)
 }
 
 // Heal ends the rule, what GoDown and Stall began, and the refusal of new connections. A link whose answer is lost is
