@@ -69,22 +69,15 @@ type AuditFilter struct {
 	Limit         int // 1 to dbq.MaxCheckout; zero is 100
 }
 
-// Audit reads the audit, the newest entries first. For the next page, set Before to the last id of this one; with
-// OldestFirst, set After. Filters other than by id or task read entries until enough match; AuditPage stops earlier.
-func (a *Admin) Audit(ctx context.Context, f AuditFilter) (out []AuditEntry, err error) {
-	err = a.audit(ctx, f, func(ctx context.Context, f store.AuditFilter) error {
-		rows, err := a.store.ListAudit(ctx, f)
-		out = entriesOf(rows)
-		return err
-	})
-	return out, err
+// From returns the filter of the entries that follow an id in the order of the list.
+func (f AuditFilter) From(id uuid.UUID) AuditFilter {
+	return AuditFilter(store.AuditFilter(f).From(id))
 }
 
 // AuditPage is a part of the audit.
 type AuditPage struct {
 	Entries []AuditEntry
-	// More reports whether there may be more. The next page is AuditPage with Next as AuditFilter.Before or, with
-	// OldestFirst, as AuditFilter.After.
+	// More reports whether there may be more. The next page is that of AuditFilter.From(Next).
 	More bool
 	Next uuid.UUID
 	// Stopped means that the page ended because it had looked at enough entries, up to one that is as old as Upto.
@@ -92,32 +85,28 @@ type AuditPage struct {
 	Upto    time.Time
 }
 
-// AuditPage is Audit at a cost that does not grow with the audit, also if few entries match. A page can have fewer
-// entries than f.Limit, or none, although there are more: it looks at about 2,000 entries. It does not look at entries
-// whose id is more than a day before f.Since or after f.Until. Ids begin with the time, by the clock of the program.
-func (a *Admin) AuditPage(ctx context.Context, f AuditFilter) (p AuditPage, err error) {
-	err = a.audit(ctx, f, func(ctx context.Context, f store.AuditFilter) error {
-		found, err := a.store.AuditPage(ctx, f)
-		p = AuditPage{Entries: entriesOf(found.Rows), More: found.More, Next: found.Next, Stopped: found.Stopped}
-		if p.Stopped {
-			p.Upto = store.TimeOf(p.Next).UTC()
-		}
-		return err
-	})
-	return p, err
-}
-
-// audit checks a filter and reads.
-func (a *Admin) audit(ctx context.Context, f AuditFilter, read func(context.Context, store.AuditFilter) error) error {
+// Audit reads a page of the audit, the newest entries first. Its cost does not grow with the audit. A page can have
+// fewer entries than f.Limit, or none, although there are more: it looks at about 2,000 entries. It does not look at
+// entries whose id is more than a day before f.Since or after f.Until. Ids begin with the time, by the clock of the
+// program.
+func (a *Admin) Audit(ctx context.Context, f AuditFilter) (AuditPage, error) {
 	f.Limit = cmp.Or(f.Limit, defaultPage)
 	err := limits.Count(f.Limit, dbq.MaxCheckout)
 	for _, text := range []struct{ text, what string }{{f.Queue, "queue"}, {f.Action, "action"}, {f.By, "operator"}} {
 		err = cmp.Or(err, limits.Text(text.text, 0, dbq.MaxReference, dbq.ErrFilter, text.what))
 	}
+	var found store.AuditPage
 	if err == nil {
-		err = read(ctx, store.AuditFilter(f))
+		found, err = a.store.ListAudit(ctx, store.AuditFilter(f))
 	}
-	return a.wrap("audit", f.Queue, err)
+	if err != nil {
+		return AuditPage{}, a.wrap("audit", f.Queue, err)
+	}
+	p := AuditPage{Entries: entriesOf(found.Rows), More: found.More, Next: found.Next, Stopped: found.Stopped}
+	if p.Stopped {
+		p.Upto = store.TimeOf(p.Next).UTC()
+	}
+	return p, nil
 }
 
 func entriesOf(rows []sqlrun.AuditRow) []AuditEntry {

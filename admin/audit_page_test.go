@@ -11,8 +11,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// TestPagesOfTheAuditHaveEachMatchOnce compares the pages of AuditPage with Audit, in both orders, where few entries
-// match and one page does not look at all of them.
+// TestPagesOfTheAuditHaveEachMatchOnce compares the pages of a filter with the entries of the whole audit that match,
+// in both orders, where few entries match and one page does not look at all of them.
 func TestPagesOfTheAuditHaveEachMatchOnce(t *testing.T) {
 	t.Parallel()
 	c := dbqtest.New(t).Client
@@ -35,55 +35,49 @@ func TestPagesOfTheAuditHaveEachMatchOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	stops := 0
-	for name, f := range map[string]admin.AuditFilter{
-		"all": {Limit: 1000}, "rare": {Queue: "rare", Limit: 50}, "operator": {By: "op1", Limit: 70},
-		"none": {Action: "none", Limit: 50}, "task": {Task: task, Limit: 50},
+	// pages reads all pages of a filter.
+	pages := func(name string, f admin.AuditFilter) (all []admin.AuditEntry) {
+		for n := 0; ; n++ {
+			page, err := ops.Audit(t.Context(), f)
+			if err != nil || len(page.Entries) > f.Limit || n > 100 {
+				t.Fatalf("%s: page %d has %d entries: %v", name, n, len(page.Entries), err)
+			}
+			if all = append(all, page.Entries...); !page.More {
+				return all
+			}
+			if page.Stopped {
+				stops++
+			}
+			f = f.From(page.Next)
+		}
+	}
+	all := pages("all", admin.AuditFilter{Limit: 1000})
+	if len(all) != 2601 || stops > 0 {
+		t.Fatalf("the audit has %d entries, want 2601", len(all))
+	}
+	for name, tt := range map[string]struct {
+		f       admin.AuditFilter
+		matches func(e admin.AuditEntry) bool
+	}{
+		"all":      {admin.AuditFilter{Limit: 70}, func(admin.AuditEntry) bool { return true }},
+		"rare":     {admin.AuditFilter{Queue: "rare", Limit: 50}, func(e admin.AuditEntry) bool { return e.Queue == "rare" }},
+		"operator": {admin.AuditFilter{By: "op1", Limit: 70}, func(e admin.AuditEntry) bool { return e.By == "op1" }},
+		"none":     {admin.AuditFilter{Action: "none", Limit: 50}, func(admin.AuditEntry) bool { return false }},
+		"task":     {admin.AuditFilter{Task: task, Limit: 50}, func(e admin.AuditEntry) bool { return e.Task == task }},
 	} {
-		for _, f.OldestFirst = range []bool{false, true} {
-			var want, got []uuid.UUID
-			every := f
-			every.Limit = dbq.MaxCheckout
-			for {
-				entries, err := ops.Audit(t.Context(), every)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, e := range entries {
-					want, every.After, every.Before = append(want, e.ID), e.ID, e.ID
-				}
-				if len(entries) < every.Limit {
-					break
-				}
-				if every.OldestFirst {
-					every.Before = uuid.Nil
-				} else {
-					every.After = uuid.Nil
+		for _, tt.f.OldestFirst = range []bool{false, true} {
+			var want []uuid.UUID
+			for _, e := range all {
+				if tt.matches(e) {
+					want = append(want, e.ID)
 				}
 			}
-			for pages := 0; ; pages++ {
-				page, err := ops.AuditPage(t.Context(), f)
-				if err != nil || len(page.Entries) > f.Limit || pages > 100 {
-					t.Fatalf("%s: page %d has %d entries: %v", name, pages, len(page.Entries), err)
-				}
-				for _, e := range page.Entries {
-					got = append(got, e.ID)
-				}
-				if !page.More {
-					break
-				}
-				if page.Stopped {
-					stops++
-				}
-				if f.OldestFirst {
-					f.After = page.Next
-				} else {
-					f.Before = page.Next
-				}
+			if tt.f.OldestFirst {
+				slices.Reverse(want)
 			}
-			f.After, f.Before = uuid.Nil, uuid.Nil
-			if !slices.Equal(got, want) {
-				t.Errorf("%s, oldest first %v: the pages have %d entries, want the %d of Audit", name, f.OldestFirst,
-					len(got), len(want))
+			got := pages(name, tt.f)
+			if !slices.EqualFunc(got, want, func(e admin.AuditEntry, id uuid.UUID) bool { return e.ID == id }) {
+				t.Errorf("%s, oldest first %v: the pages have %d entries, want %d", name, tt.f.OldestFirst, len(got), len(want))
 			}
 		}
 	}

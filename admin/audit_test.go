@@ -110,7 +110,7 @@ func entries(t *testing.T, db *dbqtest.DB, f admin.AuditFilter) []admin.AuditEnt
 	if err != nil {
 		t.Fatal(err)
 	}
-	return got
+	return got.Entries
 }
 
 // Each operator's call that changes something leaves one entry, with who it was, why, what and how many, and without a

@@ -36,8 +36,8 @@ func ExampleAdmin_Clean() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Printf("%d archived, %d left\n", done.Tasks, len(left))
-	for _, t := range archived {
+	fmt.Printf("%d archived, %d left\n", done.Tasks, len(left.Tasks))
+	for _, t := range archived.Tasks {
 		fmt.Println(t.Reference, t.State)
 	}
 	// Output:

@@ -33,11 +33,11 @@ func Example() {
 	}
 
 	poison := admin.Filter{Queue: "mail", States: []dbq.State{dbq.StatePoison}}
-	tasks, err := ops.List(ctx, poison) // a page of up to 100; Filter.After continues
+	page, err := ops.List(ctx, poison) // up to 100 tasks; Filter.From(page.Next) continues
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, t := range tasks {
+	for _, t := range page.Tasks {
 		fmt.Printf("%s: %s\n", t.Reference, t.Result)
 	}
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/store"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 )
@@ -42,6 +43,9 @@ type Filter struct {
 	// largest workflow. Zero means 100 for List and Archived; OperateMany requires a limit.
 	Limit int
 }
+
+// From returns the filter of the tasks that follow an id in the order of the list.
+func (f Filter) From(id uuid.UUID) Filter { return Filter(store.Filter(f).From(id)) }
 
 const defaultPage = 100
 

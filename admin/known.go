@@ -44,6 +44,12 @@ func (a *Admin) Known(ctx context.Context, queue string) (bool, error) {
 	if err != nil || len(counted) > 0 {
 		return err == nil, err
 	}
-	tasks, err := a.List(ctx, Filter{Queue: queue, Limit: 1}) // COMPLETED ones that are not among the newest
-	return len(tasks) > 0, err
+	f := Filter{Queue: queue, Limit: 1} // COMPLETED ones that are not among the newest
+	for {
+		page, err := a.List(ctx, f)
+		if err != nil || len(page.Tasks) > 0 || !page.More {
+			return len(page.Tasks) > 0, err
+		}
+		f = f.From(page.Next)
+	}
 }

@@ -6,31 +6,15 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
-	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/internal/store"
 	"github.com/google/uuid"
 )
 
-// List reads tasks without their payloads, ordered by id. For the next page, set Filter.After to the last id of this
-// one; with Filter.NewestFirst, set Filter.Before.
-func (a *Admin) List(ctx context.Context, f Filter) ([]dbq.Task, error) {
-	return a.list(ctx, "list", f, a.store.List)
-}
-
-// Archived is List for the archive, to which a dbq.Retention can move tasks. It refuses Filter.NewestFirst.
-func (a *Admin) Archived(ctx context.Context, f Filter) ([]dbq.Task, error) {
-	if f.NewestFirst {
-		return nil, a.wrap("archived", f.Queue, errNewestFirst)
-	}
-	return a.list(ctx, "archived", f, a.store.ListArchive)
-}
-
 // Page is a part of a list.
 type Page struct {
 	Tasks []dbq.Task
-	// More reports whether the list may go on. The next page is ListPage with Next as Filter.After or, with NewestFirst,
-	// as Filter.Before.
+	// More reports whether the list may go on. The next page is that of Filter.From(Next).
 	More bool
 	Next uuid.UUID
 	// Stopped means that the page ended because it had looked at enough tasks, up to the id Next, which is as old as Upto.
@@ -38,47 +22,38 @@ type Page struct {
 	Upto    time.Time
 }
 
-// ListPage is List at a cost that does not grow with the table, also if few tasks match. A page can have fewer tasks
-// than Filter.Limit, or none, although the list goes on: it looks at about 2,000 tasks if it has one queue and
-// one state and an index leads to these, and otherwise at up to 20,500 tasks.
-func (a *Admin) ListPage(ctx context.Context, f Filter) (Page, error) {
-	return a.page(ctx, "list", f, a.store.ListPage)
+// List reads a page of tasks without their payloads, ordered by id. Its cost does not grow with the table. A page can
+// have fewer tasks than Filter.Limit, or none, although the list goes on: it looks at about 2,000 tasks if it has one
+// queue and one state and an index leads to these, and otherwise at up to 20,500 tasks.
+func (a *Admin) List(ctx context.Context, f Filter) (Page, error) {
+	return a.list(ctx, "list", f, a.store.List)
 }
 
-// ArchivedPage is ListPage for the archive: it looks at about 2,000 tasks. It refuses Filter.NewestFirst.
-func (a *Admin) ArchivedPage(ctx context.Context, f Filter) (Page, error) {
+// Archived is List for the archive, to which a dbq.Retention can move tasks: it looks at about 2,000 tasks. A page has
+// all tasks of its last id, even if these are more than Filter.Limit. It refuses Filter.NewestFirst.
+func (a *Admin) Archived(ctx context.Context, f Filter) (Page, error) {
 	if f.NewestFirst {
 		return Page{}, a.wrap("archived", f.Queue, errNewestFirst)
 	}
-	return a.page(ctx, "archived", f, a.store.ListArchivePage)
-}
-
-func (a *Admin) page(ctx context.Context, op string, f Filter,
-	read func(context.Context, store.Filter) (store.Page, error)) (p Page, err error) {
-	p.Tasks, err = a.list(ctx, op, f, func(ctx context.Context, f store.Filter) ([]dialect.Row, error) {
-		found, err := read(ctx, f)
-		if p.More, p.Next, p.Stopped = found.More, found.Next, found.Stopped; p.Stopped {
-			p.Upto = store.TimeOf(p.Next).UTC()
-		}
-		return found.Rows, err
-	})
-	return p, err
+	return a.list(ctx, "archived", f, a.store.ListArchive)
 }
 
 func (a *Admin) list(ctx context.Context, op string, f Filter,
-	read func(context.Context, store.Filter) ([]dialect.Row, error)) ([]dbq.Task, error) {
+	read func(context.Context, store.Filter) (store.Page, error)) (p Page, err error) {
 	f.Limit = cmp.Or(f.Limit, defaultPage)
-	err := f.check()
-	var rows []dialect.Row
-	if err == nil {
-		rows, err = read(ctx, store.Filter(f))
+	var found store.Page
+	if err = f.check(); err == nil {
+		found, err = read(ctx, store.Filter(f))
 	}
 	if err != nil {
-		return nil, a.wrap(op, f.Queue, err)
+		return Page{}, a.wrap(op, f.Queue, err)
 	}
-	tasks := make([]dbq.Task, len(rows))
-	for i, r := range rows {
-		tasks[i] = access.Task(r)
+	p = Page{Tasks: make([]dbq.Task, len(found.Rows)), More: found.More, Next: found.Next, Stopped: found.Stopped}
+	for i, r := range found.Rows {
+		p.Tasks[i] = access.Task(r)
 	}
-	return tasks, nil
+	if p.Stopped {
+		p.Upto = store.TimeOf(p.Next).UTC()
+	}
+	return p, nil
 }

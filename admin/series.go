@@ -13,7 +13,7 @@ import (
 	"github.com/dbq-go/dbq/internal/store"
 )
 
-// The maximum number of points of a series, of each queue of SeriesOfAll, and of all of them together.
+// The maximum number of points of a series, of each queue of SeriesOf, and of all of them together.
 const maxPoints, maxPointsOfEach, maxPointsOfAll = 10_000, 1_000, 100_000
 
 // Percentiles of durations. Each is at most a quarter too high, or 64 microseconds, and never too low.
@@ -74,15 +74,9 @@ func (a *Admin) Series(ctx context.Context, queue string, from, to time.Time, st
 	return points(all.Periods, all.Samples, from, to, step), nil
 }
 
-// SeriesOfAll returns the series of all queues in which anything was counted, by name. Each has at most 1,000 points,
-// and all together at most 100,000. The cost does not grow with the number of tasks.
-func (a *Admin) SeriesOfAll(ctx context.Context, from, to time.Time, step time.Duration) ([]QueueSeries, error) {
-	out, err := a.seriesOf(ctx, []string{""}, from, to, step)
-	return out, a.wrap("series", "", err)
-}
-
-// SeriesOf returns the series of those of the given queues in which anything was counted, by name, within the limits of
-// SeriesOfAll. It reads only the rows of these queues.
+// SeriesOf returns the series of those of the given queues in which anything was counted, by name. Without queues it
+// returns those of all queues. Each has at most 1,000 points, and all together at most 100,000. The cost does not grow
+// with the number of tasks.
 func (a *Admin) SeriesOf(ctx context.Context, queues []string, from, to time.Time, step time.Duration) (
 	[]QueueSeries, error) {
 	queues = slices.Clone(queues)
@@ -93,18 +87,15 @@ func (a *Admin) SeriesOf(ctx context.Context, queues []string, from, to time.Tim
 			return nil, a.wrap("series", "", err)
 		}
 	}
-	out, err := a.seriesOf(ctx, queues, from, to, step)
-	return out, a.wrap("series", "", err)
-}
-
-// seriesOf returns the series of queues in which anything was counted. An empty name means all queues.
-func (a *Admin) seriesOf(ctx context.Context, queues []string, from, to time.Time, step time.Duration) (
-	out []QueueSeries, err error) {
+	if len(queues) == 0 {
+		queues = []string{""} // all
+	}
+	var out []QueueSeries
 	total := 0
 	for _, queue := range queues {
 		read, step, err := a.series(ctx, queue, from, to, step, maxPointsOfEach)
 		if err != nil {
-			return nil, err
+			return nil, a.wrap("series", "", err)
 		}
 		for all, n := read.Periods, 0; len(all) > 0; all, n = all[n:], 0 {
 			for n < len(all) && all[n].Queue == all[0].Queue {
@@ -112,8 +103,8 @@ func (a *Admin) seriesOf(ctx context.Context, queues []string, from, to time.Tim
 			}
 			q := QueueSeries{all[0].Queue, points(all[:n], read.Samples, from, to, step)}
 			if total += len(q.Points); total > maxPointsOfAll {
-				return nil, fmt.Errorf("%w: a series of more than %d points of all queues; take one queue or a longer step",
-					dbq.ErrOption, maxPointsOfAll)
+				return nil, a.wrap("series", "", fmt.Errorf("%w: a series of more than %d points of all queues; "+
+					"take one queue or a longer step", dbq.ErrOption, maxPointsOfAll))
 			}
 			out = append(out, q)
 		}

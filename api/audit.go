@@ -45,14 +45,12 @@ func (a *API) listAudit(ctx context.Context, in *listAudit) (*listedAudit, error
 	} else {
 		f.Before = in.After
 	}
-	entries, err := d.admin.Audit(ctx, f)
+	page, err := d.admin.Audit(ctx, f)
 	if err != nil {
 		return nil, err
 	}
 	var out listedAudit
-	out.Body.Entries = append([]admin.AuditEntry{}, d.seenBy(p).Audit(entries)...)
-	if len(entries) == in.Limit {
-		out.Body.Next = entries[in.Limit-1].ID
-	}
+	out.Body.Entries = append([]admin.AuditEntry{}, d.seenBy(p).Audit(page.Entries)...)
+	out.Body.Next = page.Next
 	return &out, nil
 }

@@ -52,15 +52,15 @@ func TestChangesAreAttributed(t *testing.T) {
 	s.must(200, "PATCH", mail+"/limits", `{"leased":3}`, "X-Request-Id", "r1")
 	s.must(200, "PATCH", mail+"/settings", `{"batch":3}`, "X-Request-Id", "r2")
 	s.must(204, "POST", mail+"/pause", `{}`, "X-Request-Id", "r3")
-	entries, err := operators.New(s.client).Audit(t.Context(), operators.AuditFilter{})
+	audit, err := operators.New(s.client).Audit(t.Context(), operators.AuditFilter{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	found := map[string]bool{}
-	for _, e := range entries {
+	for _, e := range audit.Entries {
 		found[e.Request] = e.By == "ann" && e.Program == "api" && e.Address == "127.0.0.1"
 	}
-	if len(entries) != 3 || !found["r1"] || !found["r2"] || !found["r3"] {
-		t.Errorf("the audit has %+v", entries)
+	if len(audit.Entries) != 3 || !found["r1"] || !found["r2"] || !found["r3"] {
+		t.Errorf("the audit has %+v", audit.Entries)
 	}
 }

@@ -69,7 +69,7 @@ func TestRunReportsWhatIsDoneOverHTTP(t *testing.T) {
 		t.Errorf("a task without attempts is handed out: %v", tasks)
 	}
 	stop()
-	all, err := operators.New(s.client).SeriesOfAll(t.Context(), time.Now().Add(-time.Hour), time.Now().Add(time.Minute),
+	all, err := operators.New(s.client).SeriesOf(t.Context(), nil, time.Now().Add(-time.Hour), time.Now().Add(time.Minute),
 		time.Hour)
 	if err != nil {
 		t.Fatal(err)

@@ -186,18 +186,16 @@ func (a *API) list(ctx context.Context, in *listTasks) (*listedTasks, error) {
 	} else {
 		f.After = in.After
 	}
-	tasks, err := read(ctx, f)
+	page, err := read(ctx, f)
 	if err != nil {
 		return nil, err
 	}
 	var out listedTasks
-	out.Body.Tasks = make([]wire.Task, len(tasks))
-	for i, t := range tasks {
+	out.Body.Tasks = make([]wire.Task, len(page.Tasks))
+	for i, t := range page.Tasks {
 		out.Body.Tasks[i] = d.view(t, p)
 	}
-	if len(tasks) == in.Limit {
-		out.Body.Next = tasks[len(tasks)-1].ID
-	}
+	out.Body.Next = page.Next
 	return &out, nil
 }
 

@@ -58,11 +58,11 @@ func TestScheduleIsCreatedReadAndReplaced(t *testing.T) {
 	}
 	s.must(200, "PUT", path, `{"at":"2999-01-02T03:04:05+02:00","queue":"mail"}`)
 
-	entries, err := operators.New(s.client).Audit(t.Context(), operators.AuditFilter{Action: "put schedule"})
-	if err != nil || len(entries) != 3 {
-		t.Fatalf("the audit has %v, %v", entries, err)
+	audit, err := operators.New(s.client).Audit(t.Context(), operators.AuditFilter{Action: "put schedule"})
+	if err != nil || len(audit.Entries) != 3 {
+		t.Fatalf("the audit has %v, %v", audit.Entries, err)
 	}
-	if e := entries[2]; e.By != "ann" || e.Program != "api" || e.Request != "r1" || e.Subject != "night/ly" ||
+	if e := audit.Entries[2]; e.By != "ann" || e.Program != "api" || e.Request != "r1" || e.Subject != "night/ly" ||
 		strings.Contains(string(e.After), "payload") {
 		t.Errorf("the audit has %+v", e)
 	}

@@ -53,15 +53,11 @@ func (a *API) series(ctx context.Context, in *readSeries) (*gotSeries, error) {
 	if !in.From.Before(in.To) {
 		return nil, wire.BadRequest.Problem(wire.At("query.from", "it is not before to"))
 	}
-	queues, step := make([]admin.QueueSeries, 1), time.Duration(in.StepSeconds)*time.Second
-	switch {
-	case in.Queue != "":
-		queues[0].Queue = in.Queue
+	queues, step := []admin.QueueSeries{{Queue: in.Queue}}, time.Duration(in.StepSeconds)*time.Second
+	if in.Queue != "" {
 		queues[0].Points, err = d.admin.Series(ctx, in.Queue, in.From, in.To, step)
-	case len(p.Queues) > 0:
-		queues, err = d.admin.SeriesOf(ctx, p.Queues, in.From, in.To, step)
-	default:
-		queues, err = d.admin.SeriesOfAll(ctx, in.From, in.To, step)
+	} else {
+		queues, err = d.admin.SeriesOf(ctx, p.Queues, in.From, in.To, step) // without queues the caller sees all
 	}
 	if err != nil {
 		return nil, err

@@ -100,17 +100,17 @@ func TestWorkflowIsEnqueuedDrawnAndChanged(t *testing.T) {
 	if got := s.must(200, "POST", path+"/retry", `{"reason":"new stock"}`); got["changed"] != 3.0 {
 		t.Errorf("retry: %v", got)
 	}
-	entries, err := operators.New(s.client).Audit(t.Context(), operators.AuditFilter{OldestFirst: true})
-	if err != nil || len(entries) != 2 {
-		t.Fatalf("the audit has %+v, %v", entries, err)
+	audit, err := operators.New(s.client).Audit(t.Context(), operators.AuditFilter{OldestFirst: true})
+	if err != nil || len(audit.Entries) != 2 {
+		t.Fatalf("the audit has %+v, %v", audit.Entries, err)
 	}
 	for i, want := range []string{"cancel ann no stock", "reenqueue ann new stock"} {
-		if e := entries[i]; fmt.Sprint(e.Action, " ", e.By, " ", e.Reason) != want || e.Changed != 3 {
+		if e := audit.Entries[i]; fmt.Sprint(e.Action, " ", e.By, " ", e.Reason) != want || e.Changed != 3 {
 			t.Errorf("the audit has %+v, want %s", e, want)
 		}
 	}
-	if entries[0].Request != "r1" {
-		t.Errorf("the audit has %+v", entries[0])
+	if audit.Entries[0].Request != "r1" {
+		t.Errorf("the audit has %+v", audit.Entries[0])
 	}
 }
 

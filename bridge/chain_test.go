@@ -169,7 +169,7 @@ func TestEachTaskOnceThroughKills(t *testing.T) {
 // chainTasks lists the tasks of a database of the chain.
 func chainTasks(t *testing.T, c *dbq.Client, states ...dbq.State) []dbq.Task {
 	t.Helper()
-	tasks, err := admin.New(c).List(t.Context(), admin.Filter{Queue: chainQueue, States: states, Limit: 10_000})
+	page, err := admin.New(c).List(t.Context(), admin.Filter{Queue: chainQueue, States: states, Limit: 10_000})
 	must(t, err)
-	return tasks
+	return page.Tasks
 }

@@ -84,7 +84,8 @@ func TestHostileServers(t *testing.T) {
 			if err == nil || !errors.Is(err, c.want) && c.want != nil || strings.Contains(err.Error(), secret) {
 				t.Errorf("got %v", err)
 			}
-			w := worker.Worker{Queue: cl.Queue("mail"), PollMax: 100 * time.Millisecond, DrainTimeout: 100 * time.Millisecond,
+			w := worker.Worker{Queue: cl.Queue("mail"),
+				Tuning: worker.Tuning{PollMax: 100 * time.Millisecond}, DrainTimeout: 100 * time.Millisecond,
 				Handler: worker.Func(func(context.Context, dbq.Task) error { return nil })}
 			ended := make(chan error, 1)
 			go func() { ended <- w.Run(ctx) }()

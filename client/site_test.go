@@ -125,7 +125,8 @@ func (s *site) task(e dbq.Enqueued) dbq.Task {
 
 // worker returns a worker with short times.
 func (s *site) worker(h worker.Handler) *worker.Worker {
-	return &worker.Worker{Queue: s.queue(), Handler: h, Lease: time.Second, PollMax: 200 * time.Millisecond}
+	return &worker.Worker{Queue: s.queue(), Handler: h, Lease: time.Second,
+		Tuning: worker.Tuning{PollMax: 200 * time.Millisecond}}
 }
 
 // work runs a worker until the queue is empty.

@@ -99,7 +99,7 @@ func TestEveryOutcomeIsStored(t *testing.T) {
 			must(t, err)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			w := worker.Worker{Queue: s.client.Queue(q), PollMax: time.Second, Concurrency: 1,
+			w := worker.Worker{Queue: s.client.Queue(q), Tuning: worker.Tuning{PollMax: time.Second}, Concurrency: 1,
 				Handler: worker.HandlerFunc(func(context.Context, dbq.Task) dbq.Outcome {
 					cancel()
 					return c.outcome

@@ -77,7 +77,7 @@ func (a *auditView) fill(v *visit) error {
 			return errNoPage
 		}
 	}
-	found, err := v.db.admin.AuditPage(v.ctx(), f)
+	found, err := v.db.admin.Audit(v.ctx(), f)
 	if err != nil {
 		return err
 	}

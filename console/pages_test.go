@@ -173,9 +173,9 @@ func TestBulkActionGoesPastWhatCannotChange(t *testing.T) {
 	}
 	s.finish("/db/shop/bulk", "queue", "mail", "mark", "parked", "event", "purge")
 	s.get(404, taskPath(free))
-	tasks, err := ops.List(t.Context(), admin.Filter{Queue: "mail", Limit: dbq.MaxBulk})
-	if err != nil || len(tasks) != 2001 {
-		t.Errorf("%d tasks are left, want the 2001 that the workflow needs: %v", len(tasks), err)
+	page, err := ops.List(t.Context(), admin.Filter{Queue: "mail", Limit: dbq.MaxBulk})
+	if err != nil || len(page.Tasks) != 2001 {
+		t.Errorf("%d tasks are left, want the 2001 that the workflow needs: %v", len(page.Tasks), err)
 	}
 }
 
@@ -194,9 +194,9 @@ func TestWorkflowIsCancelledAsAWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.finish("/db/shop/bulk", "workflow", w.ID.String(), "event", "cancel")
-	entries, err := admin.New(s.client).Audit(t.Context(), admin.AuditFilter{Action: "cancel"})
-	if err != nil || len(entries) != 1 || entries[0].Changed != 2001 {
-		t.Errorf("the audit has %+v, want one call that changed 2,001 tasks: %v", entries, err)
+	audit, err := admin.New(s.client).Audit(t.Context(), admin.AuditFilter{Action: "cancel"})
+	if err != nil || len(audit.Entries) != 1 || audit.Entries[0].Changed != 2001 {
+		t.Errorf("the audit has %+v, want one call that changed 2,001 tasks: %v", audit.Entries, err)
 	}
 }
 

@@ -67,7 +67,7 @@ func (c *Console) poisonPage(v *visit) error {
 
 // poisoned reads the newest tasks of a queue in POISON, each with the line of its error that groups compare.
 func (v *visit) poisoned(queue string) (tasks []dbq.Task, more bool, err error) {
-	found, err := v.db.admin.ListPage(v.ctx(), admin.Filter{
+	found, err := v.db.admin.List(v.ctx(), admin.Filter{
 		Queue: queue, States: []dbq.State{dbq.StatePoison}, NotCancelled: true, NewestFirst: true, Limit: poisonRead,
 	})
 	tasks = found.Tasks

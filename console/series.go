@@ -143,7 +143,7 @@ func (d *database) readHours(ctx context.Context) (map[string]hour, error) {
 		return nil, err
 	}
 	from, to := last.around(now)
-	all, err := d.admin.SeriesOfAll(ctx, from, to, last.step)
+	all, err := d.admin.SeriesOf(ctx, nil, from, to, last.step)
 	if errors.Is(err, dbq.ErrOption) {
 		return nil, nil
 	}

@@ -71,9 +71,9 @@ func TestFormHasEverySetting(t *testing.T) {
 	if got, err := ops.QueueSettings(t.Context(), "mail"); err != nil || got != all {
 		t.Errorf("the form as it is makes the settings %+v, want %+v: %v", got, all, err)
 	}
-	entries, err := ops.Audit(t.Context(), admin.AuditFilter{Action: "configure queue"})
-	if err != nil || len(entries) != 1 {
-		t.Errorf("the audit has %d entries, want the first one only: %v", len(entries), err)
+	audit, err := ops.Audit(t.Context(), admin.AuditFilter{Action: "configure queue"})
+	if err != nil || len(audit.Entries) != 1 {
+		t.Errorf("the audit has %d entries, want the first one only: %v", len(audit.Entries), err)
 	}
 	for _, tooLong := range []string{"106752d", "213504d"} { // as nanoseconds, these are more than an int64 has
 		s.shows(s.post(422, action, "queue", "mail", "keep_completed", tooLong), `value="`+tooLong+`"`)

@@ -143,8 +143,8 @@ func TestFormsOverwriteNoOthersChanges(t *testing.T) {
 			t.Errorf("%s leads to %s, want the page of the queue", path, to)
 		}
 	}
-	if again, err := ops.Audit(t.Context(), admin.AuditFilter{}); err != nil || len(again) != len(trail) {
-		t.Errorf("refused changes have left %d entries: %v", len(again)-len(trail), err)
+	if again, err := ops.Audit(t.Context(), admin.AuditFilter{}); err != nil || len(again.Entries) != len(trail.Entries) {
+		t.Errorf("refused changes have left %d entries: %v", len(again.Entries)-len(trail.Entries), err)
 	}
 	limits, settings = read()
 	s.post(303, limitsForm, "queue", "mail", "version", limits, "leased", "8")

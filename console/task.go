@@ -75,7 +75,7 @@ func (c *Console) taskPage(v *visit) error {
 		if len(v.user.Queues) > 0 { // the entries of other queues would use the limit up
 			f.Queue = t.Queue
 		}
-		trail, err := v.db.admin.AuditPage(v.ctx(), f)
+		trail, err := v.db.admin.Audit(v.ctx(), f)
 		if err != nil {
 			return err
 		}

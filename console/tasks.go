@@ -174,9 +174,9 @@ func (page *tasksView) fill(v *visit, s selection) error {
 			f.After = id
 		}
 	}
-	read := v.db.admin.ListPage
+	read := v.db.admin.List
 	if s.Order == "archive" {
-		read = v.db.admin.ArchivedPage
+		read = v.db.admin.Archived
 	}
 	if err := v.maySearch(s); err != nil {
 		return err

@@ -47,7 +47,8 @@ func TestStopOfAWorkerIsConfirmed(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // if nothing stops it
 	defer cancel()
 	go func() {
-		w := worker.Worker{Queue: s.client.Queue("mail"), Concurrency: 2, ReportInterval: 5 * time.Second,
+		w := worker.Worker{Queue: s.client.Queue("mail"), Concurrency: 2,
+			Tuning: worker.Tuning{ReportInterval: 5 * time.Second},
 			Handler: worker.Func(func(context.Context, dbq.Task) error {
 				running <- struct{}{}
 				<-release
@@ -88,9 +89,10 @@ func TestStopOfAWorkerIsConfirmed(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
-	entries, err := ops.Audit(t.Context(), admin.AuditFilter{Action: "stop worker"})
-	if err != nil || len(entries) != 1 || entries[0].Subject != id || entries[0].Reason != "new version" {
-		t.Errorf("the audit has %+v, want one stop, by its answer: %v", entries, err)
+	audit, err := ops.Audit(t.Context(), admin.AuditFilter{Action: "stop worker"})
+	if err != nil || len(audit.Entries) != 1 || audit.Entries[0].Subject != id ||
+		audit.Entries[0].Reason != "new version" {
+		t.Errorf("the audit has %+v, want one stop, by its answer: %v", audit.Entries, err)
 	}
 	s.post(303, "/db/shop/workers", "worker", id, "command", "stop")
 }

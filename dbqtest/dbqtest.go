@@ -99,12 +99,12 @@ func (d *DB) Tasks(queue string, states ...dbq.State) []dbq.Task {
 	if err != nil {
 		d.t.Fatalf("dbqtest: %v", err)
 	}
-	for i := range page {
-		if page[i], err = d.Get(d.context(), page[i].ID); err != nil {
+	for i, task := range page.Tasks {
+		if page.Tasks[i], err = d.Get(d.context(), task.ID); err != nil {
 			d.t.Fatalf("dbqtest: %v", err)
 		}
 	}
-	return page
+	return page.Tasks
 }
 
 // WantTasks fails the test unless exactly n tasks of a queue are in state s.

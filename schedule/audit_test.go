@@ -41,12 +41,12 @@ func TestChangesKeepTheirReason(t *testing.T) {
 		if err := changes[action](schedule.By("ann"), schedule.Reason("why "+action)); err != nil {
 			t.Fatal(err)
 		}
-		entries, err := admin.New(c).Audit(ctx, admin.AuditFilter{Queue: "mail", Action: action})
+		audit, err := admin.New(c).Audit(ctx, admin.AuditFilter{Queue: "mail", Action: action})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(entries) != 1 || entries[0].Reason != "why "+action || entries[0].By != "ann" || entries[0].Subject != "s" {
-			t.Errorf("%s: the audit of the queue has %+v", action, entries)
+		if e := audit.Entries; len(e) != 1 || e[0].Reason != "why "+action || e[0].By != "ann" || e[0].Subject != "s" {
+			t.Errorf("%s: the audit of the queue has %+v", action, audit.Entries)
 		}
 	}
 }

@@ -60,8 +60,9 @@ func (f fixture) now() time.Time {
 // tasks are those of the queue, in the order in which they are due.
 func (f fixture) tasks() []dbq.Task {
 	f.Helper()
-	tasks, err := admin.New(f.db.Client).List(f.Context(), admin.Filter{Queue: "q", Limit: 1000})
+	page, err := admin.New(f.db.Client).List(f.Context(), admin.Filter{Queue: "q", Limit: 1000})
 	f.must(err)
+	tasks := page.Tasks
 	slices.SortFunc(tasks, func(a, b dbq.Task) int { return strings.Compare(a.Reference, b.Reference) })
 	return tasks
 }

@@ -103,7 +103,8 @@ func TestStuckSuspectLetsOthersRun(t *testing.T) {
 	exec(t, q, "UPDATE dbq_task SET lapses = 90")
 	release := make(chan struct{})
 	var calls atomic.Int64
-	stop := start(t, worker.Worker{Queue: q, Concurrency: 2, Timeout: 20 * time.Millisecond, Grace: 20 * time.Millisecond,
+	stop := start(t, worker.Worker{Queue: q, Concurrency: 2, Timeout: 20 * time.Millisecond,
+		Tuning:  worker.Tuning{Grace: 20 * time.Millisecond},
 		Backoff: func(int) time.Duration { return time.Hour },
 		Handler: worker.Func(func(context.Context, dbq.Task) error {
 			if calls.Add(1) == 1 {
@@ -144,7 +145,8 @@ func TestRevokedSuspectLetsOthersRun(t *testing.T) {
 	t.Cleanup(func() { c.Close() })
 	ids := enqueue(t, operator, n, dbq.NewTask{})
 	exec(t, operator, "UPDATE dbq_task SET lapses = 90")
-	start(t, worker.Worker{Queue: c.Queue("q"), Concurrency: 1, BatchSize: 1, PollMax: 50 * time.Millisecond,
+	start(t, worker.Worker{Queue: c.Queue("q"), Concurrency: 1, BatchSize: 1,
+		Tuning:  worker.Tuning{PollMax: 50 * time.Millisecond},
 		Handler: worker.Func(func(context.Context, dbq.Task) error { return nil })})
 	eventually(t, "all tasks that were not revoked are completed", func() bool {
 		revoked, completed := 0, 0
@@ -218,7 +220,8 @@ func TestSlowDatabasePoisonsNoTask(t *testing.T) {
 	t.Cleanup(func() { c.Close() })
 	q := c.Queue("q")
 	ids := append(enqueue(t, q, 2, dbq.NewTask{MaxAttempts: 1}), enqueue(t, q, 2, dbq.NewTask{MaxAttempts: 2})...)
-	stop := start(t, worker.Worker{Queue: q, Concurrency: 10, Lease: lease, PollMax: 50 * time.Millisecond,
+	stop := start(t, worker.Worker{Queue: q, Concurrency: 10, Lease: lease,
+		Tuning:  worker.Tuning{PollMax: 50 * time.Millisecond},
 		Handler: worker.Func(func(context.Context, dbq.Task) error { return nil })})
 	eventually(t, "all tasks have ended", func() bool {
 		for _, id := range ids {

@@ -28,7 +28,7 @@ func TestBufferIsBoundedInBytes(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var done, most atomic.Int64
-	w := worker.Worker{Queue: q, Concurrency: 1, PollMin: time.Hour, PollMax: time.Hour,
+	w := worker.Worker{Queue: q, Concurrency: 1, Tuning: worker.Tuning{PollMin: time.Hour, PollMax: time.Hour},
 		Handler: worker.Func(func(ctx context.Context, task dbq.Task) error {
 			stats, err := admin.New(c).Stats(ctx)
 			if err != nil {

@@ -18,7 +18,8 @@ func TestConflictsCountOnlyAboveALimit(t *testing.T) {
 	q := open(t)
 	id := enqueue(t, q, 1, dbq.NewTask{MaxAttempts: 1})[0]
 	var calls atomic.Int64
-	start(t, worker.Worker{Queue: q, PollMax: 20 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+	start(t, worker.Worker{Queue: q,
+		Tuning: worker.Tuning{PollMax: 20 * time.Millisecond}, Logger: slog.New(slog.DiscardHandler),
 		Handler: worker.Func(func(context.Context, dbq.Task) error {
 			calls.Add(1)
 			return errors.Join(errors.New("commit"), dbq.ErrConflict)

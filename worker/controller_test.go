@@ -45,7 +45,8 @@ func TestConcurrencyFollowsTheQueuesSettings(t *testing.T) {
 	var now atomic.Int64
 	step := make(chan struct{})
 	defer close(step)
-	start(t, worker.Worker{Queue: q, Handler: busy(&now, step), Concurrency: 2, ReportInterval: time.Hour,
+	start(t, worker.Worker{Queue: q, Handler: busy(&now, step), Concurrency: 2,
+		Tuning: worker.Tuning{ReportInterval: time.Hour},
 		Logger: slog.New(slog.DiscardHandler)})
 	runs := func(n int64) func() bool { return func() bool { return now.Load() == n } }
 	eventually(t, "two handlers run", runs(2))
@@ -95,7 +96,7 @@ func TestOperatorsCommandsAreExecuted(t *testing.T) {
 	var handled atomic.Int64
 	ended := make(chan error, 1)
 	var obeyed []dbq.Command // until ended
-	w := worker.Worker{Queue: q, ID: "the worker", ReportInterval: time.Hour, Paused: true,
+	w := worker.Worker{Queue: q, ID: "the worker", Tuning: worker.Tuning{ReportInterval: time.Hour},
 		Logger: slog.New(slog.DiscardHandler)}
 	w.Observe = func(e worker.Observation) {
 		if e.Type == worker.Commanded {
@@ -123,12 +124,6 @@ func TestOperatorsCommandsAreExecuted(t *testing.T) {
 		}
 	}
 	first := enqueue(t, q, 1, dbq.NewTask{})[0]
-	eventually(t, "the worker is listed", func() bool { return state() == "paused" })
-	time.Sleep(200 * time.Millisecond) // several times what it takes to be handled
-	if handled.Load() != 0 {
-		t.Error("a worker that begins paused took a task")
-	}
-	order(dbq.CommandResume)
 	eventually(t, "the worker runs", func() bool {
 		return state() == "running" && get(t, q, first).State == dbq.StateCompleted
 	})
@@ -151,7 +146,7 @@ func TestOperatorsCommandsAreExecuted(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Fatal("the worker did not stop")
 	}
-	want := []dbq.Command{dbq.CommandResume, dbq.CommandPause, dbq.CommandResume, dbq.CommandStop}
+	want := []dbq.Command{dbq.CommandPause, dbq.CommandResume, dbq.CommandStop}
 	if !slices.Equal(obeyed, want) {
 		t.Errorf("it obeyed %v, want %v", obeyed, want)
 	}
@@ -166,7 +161,7 @@ func TestWorkerWithoutWakeupsFindsCommandsByPolling(t *testing.T) {
 	dir := t.TempDir()
 	mine, theirs := openAt(t, filepath.Join(dir, "q.db")), openAt(t, dir+"/./q.db")
 	ended := make(chan error, 1)
-	w := worker.Worker{Queue: mine, ID: "w", ReportInterval: 50 * time.Millisecond, Concurrency: 1,
+	w := worker.Worker{Queue: mine, ID: "w", Tuning: worker.Tuning{ReportInterval: 50 * time.Millisecond}, Concurrency: 1,
 		Handler: worker.HandlerFunc(nil)}
 	go func() { ended <- w.Run(t.Context()) }()
 	configure(t, theirs, func(s *admin.QueueSettings) { s.Concurrency = 3 })
@@ -307,14 +302,14 @@ func TestOneWorkerOfAQueueCleans(t *testing.T) {
 	}
 	eventually(t, "all are done", func() bool {
 		left, err := admin.New(q.Client()).List(t.Context(), admin.Filter{States: []dbq.State{dbq.StateCompleted}})
-		return err == nil && len(left) == len(ids)
+		return err == nil && len(left.Tasks) == len(ids)
 	})
 	configure(t, q, func(s *admin.QueueSettings) {
 		s.Retention.Completed, s.Retention.Attempts = time.Millisecond, time.Millisecond
 	})
 	eventually(t, "the tasks are removed", func() bool {
 		left, err := admin.New(q.Client()).List(t.Context(), admin.Filter{})
-		return err == nil && len(left) == 0
+		return err == nil && len(left.Tasks) == 0
 	})
 	eventually(t, "so is their history", func() bool {
 		as, err := admin.New(q.Client()).Attempts(t.Context(), ids[0])
@@ -365,7 +360,7 @@ func TestUnlistedWorkerLeavesNoTrace(t *testing.T) {
 	enqueue(t, q, 1, dbq.NewTask{})
 	started := make(chan struct{})
 	step := make(chan struct{})
-	start(t, worker.Worker{Queue: q, Unlisted: true, Logger: slog.New(slog.DiscardHandler),
+	start(t, worker.Worker{Queue: q, Tuning: worker.Tuning{Unlisted: true}, Logger: slog.New(slog.DiscardHandler),
 		Handler: worker.Func(func(context.Context, dbq.Task) error {
 			close(started)
 			<-step

@@ -68,9 +68,6 @@ func (w Worker) withDefaults() (Worker, error) {
 		return w, err
 	}
 	w.Retention = dbq.Retention(store.Retention(w.Retention).Or(maintenance.DefaultRetention))
-	if w.Paused && w.Unlisted {
-		return w, fmt.Errorf("%w: an Unlisted worker that starts Paused cannot be resumed; use a Switch", ErrConfig)
-	}
 	if !inDatabase {
 		if err := needsDatabase(&w); err != nil {
 			return w, err
@@ -100,9 +97,6 @@ func needsDatabase(w *Worker) error {
 	}
 	if m, ok := w.Handler.(*Mux); ok && what != "" {
 		what = "the handlers of " + strings.Join(m.txKinds(), ", ")
-	}
-	if w.Paused {
-		what = "Paused"
 	}
 	if what == "" {
 		return nil

@@ -49,7 +49,7 @@ func ExampleWorker_history() {
 	// attempt 2 on web-3: completed
 }
 
-// Workers are in a registry, and an operator gives one of them orders. This one begins paused.
+// Workers are in a registry, and an operator gives one of them orders.
 func ExampleWorker_registry() {
 	ctx := context.Background()
 	c, err := dbq.Open(ctx, "sqlite::memory:", dbq.WithMigrate())
@@ -62,7 +62,7 @@ func ExampleWorker_registry() {
 		log.Fatal(err)
 	}
 	handled, ended := make(chan struct{}), make(chan error)
-	w := worker.Worker{Queue: q, ID: "web-3", Paused: true,
+	w := worker.Worker{Queue: q, ID: "web-3",
 		Handler: worker.Func(func(context.Context, dbq.Task) error {
 			close(handled)
 			return nil
@@ -80,15 +80,12 @@ func ExampleWorker_registry() {
 	for _, i := range workers {
 		fmt.Println(i.ID, "on", i.Queue, "is", i.State)
 	}
-	if err := ops.CommandWorker(ctx, "web-3", dbq.CommandResume); err != nil {
-		log.Fatal(err)
-	}
 	<-handled
 	if err := ops.CommandWorker(ctx, "web-3", dbq.CommandStop); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println("it ended with", <-ended)
 	// Output:
-	// web-3 on mail is paused
+	// web-3 on mail is running
 	// it ended with <nil>
 }

@@ -43,7 +43,7 @@ func TestHandlerThatIgnoresItsTimeoutBlocksNoOther(t *testing.T) {
 	id := enqueue(t, q, 1, dbq.NewTask{Kind: "quick"})[0]
 	started := make(chan struct{}, 10)
 	stop := start(t, worker.Worker{Queue: q, Concurrency: 1, Timeout: 10 * time.Millisecond,
-		Grace: 10 * time.Millisecond, Backoff: hour,
+		Tuning: worker.Tuning{Grace: 10 * time.Millisecond}, Backoff: hour,
 		Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		Handler: worker.HandlerFunc(func(_ context.Context, task dbq.Task) dbq.Outcome {
 			if task.Kind == "stuck" {
@@ -53,12 +53,13 @@ func TestHandlerThatIgnoresItsTimeoutBlocksNoOther(t *testing.T) {
 			return dbq.Completed([]byte("too late"))
 		})})
 	eventually(t, "the other task is completed", func() bool { return get(t, q, id).State == dbq.StateCompleted })
-	tasks, err := admin.New(q.Client()).List(t.Context(), admin.Filter{Kind: "stuck"})
+	page, err := admin.New(q.Client()).List(t.Context(), admin.Filter{Kind: "stuck"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the stuck attempt has failed", func() bool { return get(t, q, tasks[0].ID).State == dbq.StateError })
-	if text := log.String(); !strings.Contains(text, "ignoreEverything") || !strings.Contains(text, tasks[0].ID.String()) {
+	stuck := page.Tasks[0].ID
+	eventually(t, "the stuck attempt has failed", func() bool { return get(t, q, stuck).State == dbq.StateError })
+	if text := log.String(); !strings.Contains(text, "ignoreEverything") || !strings.Contains(text, stuck.String()) {
 		t.Errorf("the log names no task with the stack of its handler: %s", text)
 	}
 	if err := stop(); !errors.Is(err, worker.ErrAbandoned) {
@@ -76,7 +77,7 @@ func TestLateHandlerReturnsItsExecutor(t *testing.T) {
 	release := make(chan struct{})
 	var calls atomic.Int64
 	stop := start(t, worker.Worker{Queue: q, Concurrency: 1, Timeout: 10 * time.Millisecond,
-		Grace: 10 * time.Millisecond, Backoff: hour,
+		Tuning: worker.Tuning{Grace: 10 * time.Millisecond}, Backoff: hour,
 		Logger: slog.New(slog.DiscardHandler),
 		Handler: worker.Func(func(context.Context, dbq.Task) error {
 			if calls.Add(1) <= 3 { // one more than are replaced
@@ -152,7 +153,8 @@ func TestHandlerThatIgnoresTheShutdownIsReportedAndItsTaskLeft(t *testing.T) {
 	var log lockedBuffer
 	started, release := make(chan struct{}), make(chan struct{})
 	defer close(release)
-	stop := start(t, worker.Worker{Queue: q, Concurrency: 1, DrainTimeout: time.Millisecond, Grace: 10 * time.Millisecond,
+	stop := start(t, worker.Worker{Queue: q, Concurrency: 1, DrainTimeout: time.Millisecond,
+		Tuning: worker.Tuning{Grace: 10 * time.Millisecond},
 		Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		Handler: worker.Func(func(context.Context, dbq.Task) error {
 			close(started)
@@ -178,7 +180,8 @@ func TestStuckHandlerWithLostLeaseBlocksNoOther(t *testing.T) {
 	first := enqueue(t, q, 1, dbq.NewTask{Kind: "stuck"})[0]
 	started, release := make(chan struct{}), make(chan struct{})
 	defer close(release)
-	start(t, worker.Worker{Queue: q, Concurrency: 1, Lease: 300 * time.Millisecond, Grace: 10 * time.Millisecond,
+	start(t, worker.Worker{Queue: q, Concurrency: 1, Lease: 300 * time.Millisecond,
+		Tuning:       worker.Tuning{Grace: 10 * time.Millisecond},
 		DrainTimeout: time.Millisecond,
 		Logger:       slog.New(slog.DiscardHandler),
 		Handler: worker.HandlerFunc(func(_ context.Context, task dbq.Task) dbq.Outcome {

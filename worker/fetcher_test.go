@@ -37,7 +37,7 @@ func TestFetcherIsWokenWhenACheckoutFindsNothing(t *testing.T) {
 	t.Parallel()
 	waiting := make(chan int, 1)
 	var f *fetcher
-	f = newRunOf(t, Worker{Queue: newQueue(t), Batch: 10, PollMax: time.Hour,
+	f = newRunOf(t, Worker{Queue: newQueue(t), Batch: 10, Tuning: Tuning{PollMax: time.Hour},
 		Handler: Func(func(context.Context, dbq.Task) error { return nil }),
 		Observe: func(Observation) { // the tasks that the checkout asked for are still to come
 			go func() {

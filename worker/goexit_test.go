@@ -84,7 +84,8 @@ func TestGoexitOfAStuckHandlerKeepsTheExecutor(t *testing.T) {
 	t.Parallel()
 	q := open(t)
 	ids := enqueue(t, q, 3, dbq.NewTask{})
-	start(t, worker.Worker{Queue: q, Concurrency: 1, Timeout: 10 * time.Millisecond, Grace: 10 * time.Millisecond,
+	start(t, worker.Worker{Queue: q, Concurrency: 1, Timeout: 10 * time.Millisecond,
+		Tuning:  worker.Tuning{Grace: 10 * time.Millisecond},
 		Backoff: func(int) time.Duration { return 0 }, Logger: slog.New(slog.DiscardHandler),
 		Handler: worker.Func(func(_ context.Context, task dbq.Task) error {
 			if task.Attempt == 1 {

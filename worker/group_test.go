@@ -91,8 +91,8 @@ func TestGroupContinuesWithoutAStoppedWorker(t *testing.T) {
 	ops, ctx := admin.New(c), t.Context()
 	var a, b atomic.Int64
 	stop := startGroup(t, &worker.Group{Concurrency: 1, Strict: true, Workers: []worker.Worker{
-		{Queue: c.Queue("a"), Handler: counter(&a), ID: "a", ReportInterval: time.Second},
-		{Queue: c.Queue("b"), Handler: counter(&b), ID: "b", ReportInterval: time.Second},
+		{Queue: c.Queue("a"), Handler: counter(&a), ID: "a", Tuning: worker.Tuning{ReportInterval: time.Second}},
+		{Queue: c.Queue("b"), Handler: counter(&b), ID: "b", Tuning: worker.Tuning{ReportInterval: time.Second}},
 	}})
 	registered := func(state string, n int) func() bool {
 		return func() bool {
@@ -147,8 +147,8 @@ func TestGroupLeasesWhatItStarts(t *testing.T) {
 	}
 	stop := startGroup(t, &g)
 	count := func(s dbq.State) (n int) {
-		tasks, err := admin.New(c).List(t.Context(), admin.Filter{States: []dbq.State{s}})
-		for _, task := range tasks {
+		page, err := admin.New(c).List(t.Context(), admin.Filter{States: []dbq.State{s}})
+		for _, task := range page.Tasks {
 			if s != dbq.StateCreated || task.Attempt == 0 {
 				n++
 			}
@@ -206,7 +206,8 @@ func TestEveryEndOfATaskFreesItsSlot(t *testing.T) {
 	}
 	last := enqueue(t, q, 1, dbq.NewTask{Kind: "returns", Priority: 9})[0]
 	stop := startGroup(t, &worker.Group{Concurrency: 1, Workers: []worker.Worker{
-		{Queue: q, Handler: mux, Timeout: 50 * time.Millisecond, Grace: 50 * time.Millisecond, Backoff: hour}}})
+		{Queue: q, Handler: mux, Timeout: 50 * time.Millisecond,
+			Tuning: worker.Tuning{Grace: 50 * time.Millisecond}, Backoff: hour}}})
 	eventually(t, "the last task is done", func() bool {
 		_, err := c.Get(context.WithoutCancel(t.Context()), last)
 		return errors.Is(err, dbq.ErrNotFound)

@@ -49,7 +49,7 @@ func TestInvocationEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				ls, l := newLeasesOf(Worker{Grace: time.Hour})
+				ls, l := newLeasesOf(Worker{Tuning: Tuning{Grace: time.Hour}})
 				defer ls.close()
 				inv, gone := ls.begin(t.Context(), 0, []*leased{l}, c.timeout)
 				if len(gone) > 0 {
@@ -74,7 +74,7 @@ func TestInvocationEnds(t *testing.T) {
 func TestInvocationThatIgnoresItsEndIsStuck(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		ls, l := newLeasesOf(Worker{Grace: time.Second})
+		ls, l := newLeasesOf(Worker{Tuning: Tuning{Grace: time.Second}})
 		defer ls.close()
 		stuck := make(chan []*invocation, 2)
 		ls.stuck = func(fs []*invocation) { stuck <- fs }

@@ -64,7 +64,8 @@ func TestHeartbeatThatFailsIsRepeatedBeforeTheLeaseEnds(t *testing.T) {
 	}
 	const lease = 6 * time.Second // long beside the grace of two seconds that a statement under way has
 	id := enqueue(t, q, 1, dbq.NewTask{})[0]
-	start(t, worker.Worker{Queue: q, Handler: long(lease+time.Second, began), Lease: lease, Unlisted: true,
+	start(t, worker.Worker{Queue: q, Handler: long(lease+time.Second, began), Lease: lease,
+		Tuning: worker.Tuning{Unlisted: true},
 		Logger: slog.New(slog.DiscardHandler)})
 	<-began
 	exec("BEGIN IMMEDIATE")
@@ -80,7 +81,7 @@ func TestHeartbeatThatFailsIsRepeatedBeforeTheLeaseEnds(t *testing.T) {
 func TestStepLeavesNothingRunning(t *testing.T) { // not parallel: other tests' goroutines would count
 	q := open(t)
 	enqueue(t, q, 1, dbq.NewTask{})
-	w := worker.Worker{Queue: q, Timeout: 10 * time.Millisecond, Grace: 10 * time.Millisecond,
+	w := worker.Worker{Queue: q, Timeout: 10 * time.Millisecond, Tuning: worker.Tuning{Grace: 10 * time.Millisecond},
 		Logger: slog.New(slog.DiscardHandler),
 		Handler: worker.Func(func(context.Context, dbq.Task) error {
 			time.Sleep(200 * time.Millisecond)

@@ -21,7 +21,8 @@ func TestShortenedLeaseIsWatchedAtOnce(t *testing.T) {
 	enqueue(t, q, 1, dbq.NewTask{})
 	const long, short = time.Minute, time.Second
 	began, ended := make(chan struct{}), make(chan error, 1)
-	start(t, worker.Worker{Queue: q, Lease: long, ReportInterval: 10 * time.Millisecond, DrainTimeout: time.Millisecond,
+	start(t, worker.Worker{Queue: q, Lease: long,
+		Tuning: worker.Tuning{ReportInterval: 10 * time.Millisecond}, DrainTimeout: time.Millisecond,
 		Logger: slog.New(slog.DiscardHandler),
 		Handler: worker.Func(func(ctx context.Context, _ dbq.Task) error {
 			close(began)
@@ -52,7 +53,7 @@ func TestStepSettlesAnAttemptWhoseTimeIsOver(t *testing.T) {
 	t.Parallel()
 	q := open(t)
 	const grace = 5 * time.Millisecond
-	w := worker.Worker{Queue: q, Timeout: time.Millisecond, Grace: grace, Unlisted: true,
+	w := worker.Worker{Queue: q, Timeout: time.Millisecond, Tuning: worker.Tuning{Grace: grace, Unlisted: true},
 		Logger:  slog.New(slog.DiscardHandler),
 		Backoff: func(int) time.Duration { return time.Hour },
 		Handler: worker.Func(func(ctx context.Context, _ dbq.Task) error {

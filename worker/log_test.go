@@ -150,7 +150,7 @@ func TestLogOfAWorkersLife(t *testing.T) {
 	var power worker.Switch
 	leased := make(chan struct{}, 3)
 	stop := start(t, worker.Worker{Queue: q, ID: "w1", Logger: slog.New(&log), Switch: &power, Concurrency: 3,
-		ReportInterval: time.Hour, Retention: dbq.KeepForever(), PollMax: 20 * time.Millisecond,
+		Tuning: worker.Tuning{ReportInterval: time.Hour, PollMax: 20 * time.Millisecond}, Retention: dbq.KeepForever(),
 		Backoff: func(int) time.Duration { return time.Millisecond },
 		Handler: worker.Func(func(ctx context.Context, task dbq.Task) error {
 			switch task.Kind {

@@ -53,7 +53,7 @@ func TestPoisonHookEndsAfterGrace(t *testing.T) {
 		var calls atomic.Int64
 		h := newPoisonHook(&env{log: newLogger(slog.New(slog.NewTextHandler(&log, nil))),
 			shutdown: newShutdown(t.Context(), t.Context()),
-			cfg: Worker{Grace: time.Second, OnPoison: func(context.Context, dbq.Task, error) {
+			cfg: Worker{Tuning: Tuning{Grace: time.Second}, OnPoison: func(context.Context, dbq.Task, error) {
 				calls.Add(1)
 				<-returns
 			}}})

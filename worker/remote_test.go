@@ -83,7 +83,8 @@ func TestLateCheckoutIsReleasedAfterAShortDrain(t *testing.T) {
 			time.Sleep(wait * 3 / 4) // then a task becomes due
 			return []dbq.Task{farTask(lease)}, nil
 		}
-		w := worker.Worker{Queue: served{q}, PollMax: 20 * time.Second, DrainTimeout: time.Second, Grace: time.Second,
+		w := worker.Worker{Queue: served{q},
+			Tuning: worker.Tuning{PollMax: 20 * time.Second, Grace: time.Second}, DrainTimeout: time.Second,
 			Handler: worker.Func(succeed)}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -114,7 +115,7 @@ func TestShortenedWaitIsFollowedByTheNext(t *testing.T) {
 			last = time.Now()
 			return nil, nil
 		}
-		w := worker.Worker{Queue: served{q}, PollMax: 5 * time.Minute, Handler: worker.Func(succeed)}
+		w := worker.Worker{Queue: served{q}, Tuning: worker.Tuning{PollMax: 5 * time.Minute}, Handler: worker.Func(succeed)}
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Hour)
 		defer cancel()
 		if err := w.Run(ctx); err != nil {

@@ -137,9 +137,6 @@ func (r *run) join() {
 		r.leases.freed = r.buffer.signal
 	}
 	r.pause = &pause{log: e.log, program: r.cfg.Switch}
-	if r.cfg.Paused {
-		r.pause.operator.Pause()
-	}
 	r.fetcher = &fetcher{env: e, buffer: r.buffer, leases: r.leases, keeper: r.keeper, settler: r.settler,
 		results: r.results, pause: r.pause}
 }

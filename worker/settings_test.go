@@ -11,8 +11,9 @@ import (
 
 func TestOperatorsSettingsOverrideTheWorkers(t *testing.T) {
 	t.Parallel()
-	w := Worker{Concurrency: 1, Batch: 20, BatchSize: 3, MaxAttempts: 4, Lease: time.Minute, PollMin: time.Second,
-		PollMax: 5 * time.Second, History: dbq.HistoryAll, Retention: dbq.Retention{Completed: 6, Poison: 7}}
+	w := Worker{Concurrency: 1, Batch: 20, BatchSize: 3, MaxAttempts: 4, Lease: time.Minute,
+		Tuning:  Tuning{PollMin: time.Second, PollMax: 5 * time.Second},
+		History: dbq.HistoryAll, Retention: dbq.Retention{Completed: 6, Poison: 7}}
 	own := settings{concurrency: 1, batch: 20, maxAttempts: 4, lease: time.Minute, pollMax: 5 * time.Second,
 		history: dbq.HistoryAll, retention: dbq.Retention{Completed: 6, Poison: 7}}
 	if got := *resolve(&w, control.Settings{}); got != own {

@@ -28,7 +28,7 @@ func TestSlowTasksAreSplitBetweenWorkers(t *testing.T) {
 	for i := range 2 {
 		leased := atomic.Int64{}
 		both.Go(func() {
-			runEmpty(t, worker.Worker{Queue: q, Concurrency: 1, Unlisted: true,
+			runEmpty(t, worker.Worker{Queue: q, Concurrency: 1, Tuning: worker.Tuning{Unlisted: true},
 				Observe: func(e worker.Observation) {
 					if e.Type == worker.CheckedOut {
 						most[i].Store(max(most[i].Load(), leased.Add(int64(e.N))))

@@ -96,7 +96,7 @@ func TestRunReturnsWhileTheDatabaseIsLocked(t *testing.T) {
 	enqueue(t, q, 20, dbq.NewTask{})
 	began, proceed := make(chan struct{}, 20), make(chan struct{})
 	w := worker.Worker{Queue: q, Concurrency: 2, Lease: time.Hour, DrainTimeout: 100 * time.Millisecond,
-		Grace:  time.Millisecond,
+		Tuning: worker.Tuning{Grace: time.Millisecond},
 		Logger: slog.New(slog.DiscardHandler),
 		Handler: worker.Func(func(context.Context, dbq.Task) error {
 			began <- struct{}{}
@@ -133,7 +133,8 @@ func TestRunWaitsForOnPoisonWithinGrace(t *testing.T) {
 			enqueue(t, q, 3, dbq.NewTask{})
 			called := make(chan struct{}, 3)
 			var log lockedBuffer
-			w := worker.Worker{Queue: q, DrainTimeout: 50 * time.Millisecond, Grace: 50 * time.Millisecond,
+			w := worker.Worker{Queue: q, DrainTimeout: 50 * time.Millisecond,
+				Tuning: worker.Tuning{Grace: 50 * time.Millisecond},
 				Logger: slog.New(slog.NewTextHandler(&log, nil)),
 				OnPoison: func(ctx context.Context, _ dbq.Task, _ error) {
 					called <- struct{}{}

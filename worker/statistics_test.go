@@ -99,7 +99,7 @@ func TestStatisticsAddUpToWhatHappened(t *testing.T) {
 		}
 		_, err := q.EnqueueMany(t.Context(), ts)
 		if err == nil {
-			err = (&Worker{Queue: q, Handler: handler, UntilEmpty: true, NoStatistics: n == 1}).Run(t.Context())
+			err = (&Worker{Queue: q, Handler: handler, UntilEmpty: true, Tuning: Tuning{NoStatistics: n == 1}}).Run(t.Context())
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 
 // patient is a worker that would poll once an hour: what it starts, it was woken for.
 func patient(q *dbq.Queue, started chan<- dbq.Task) worker.Worker {
-	return worker.Worker{Queue: q, PollMin: time.Hour, PollMax: time.Hour,
+	return worker.Worker{Queue: q, Tuning: worker.Tuning{PollMin: time.Hour, PollMax: time.Hour},
 		Handler: worker.Func(func(_ context.Context, t dbq.Task) error {
 			started <- t
 			return nil
@@ -135,7 +135,7 @@ func TestIdleWorkerQueriesLessThanOnceASecond(t *testing.T) {
 	q := open(t)
 	var checkouts, questions atomic.Int64
 	// It begins with the pauses that it comes to by itself.
-	w := worker.Worker{Queue: q, PollMin: 2 * time.Second, PollMax: 2 * time.Second,
+	w := worker.Worker{Queue: q, Tuning: worker.Tuning{PollMin: 2 * time.Second, PollMax: 2 * time.Second},
 		Handler: worker.Func(func(context.Context, dbq.Task) error { return nil }),
 		Observe: func(e worker.Observation) {
 			switch e.Type {

@@ -47,11 +47,6 @@ type Worker struct {
 	// Lease is the length of each lease: if the worker dies, others take over its tasks after this time. The worker
 	// renews each lease three times within this time. The default is 30 seconds, the minimum 100 milliseconds.
 	Lease time.Duration
-	// PollMin and PollMax limit the pause between two queries of an idle worker. Pauses grow from PollMin to PollMax,
-	// less a random part of up to half. The worker also wakes up when the client learns of new tasks, and when the next
-	// task is due. If a checkout fills its batch, the worker checks out again immediately. The defaults are 10
-	// milliseconds and 2 seconds, which is less than one query per second.
-	PollMin, PollMax time.Duration
 	// DrainTimeout is how long handlers, OnPoison and the database may continue after Run's context has ended, or after
 	// the queue is empty under UntilEmpty. Then the contexts of handlers and of OnPoison end, and the worker has one
 	// second to store outcomes. Run returns within DrainTimeout and 3 seconds, 2 of which are for statements under way;
@@ -61,9 +56,6 @@ type Worker struct {
 	// Timeout limits one call of the handler, independent of its lease, which is renewed meanwhile. After this time the
 	// handler's context ends with the cause ErrTimeout, and its error fails the attempt. The default is no limit.
 	Timeout time.Duration
-	// Grace is how long a handler may ignore the end of its context. After this time the worker logs the handler's stack
-	// and continues without it; if Timeout has passed, the attempt has failed. The default is 5 seconds.
-	Grace time.Duration
 	// MaxAttempts caps the task's own limit of attempts. Zero means no cap.
 	MaxAttempts int
 	// OnPoison is called for each task that this worker moves to POISON, with the handler's error; err is nil if the
@@ -87,28 +79,40 @@ type Worker struct {
 	// ID is the worker's name in the registry, in the leases and in the history, up to dbq.MaxWorkerID characters. No
 	// other worker may have the same ID. The default is the client's ID and a number.
 	ID string
-	// ReportInterval is how often the worker reports to the registry and reads commands and settings. It also does so
-	// when it is notified of a change. A worker that has not reported for three intervals is listed as dead. The default
-	// is 15 seconds, the minimum 10 milliseconds.
-	ReportInterval time.Duration
-	// Paused makes Run start paused, until an operator resumes the worker: admin.Admin.CommandWorker, dbq worker resume.
-	Paused bool
-	// Unlisted keeps the worker out of the registry. It then ignores the queue's settings and operators' commands, and
-	// does not clean. A pause of the queue still applies, and it still advances workflows. By default the worker is in the
-	// registry, which costs about one statement every 5 seconds.
-	Unlisted bool
 	// History selects the attempts that are recorded, unless the queue's settings override it. The default is all.
 	History dbq.History
 	// Retention sets how long ended tasks and their history are kept, unless the queue's settings override it. One
 	// worker of the queue removes them, once a minute. By default completed tasks are kept for 24 hours and the history
 	// of attempts for 7 days; tasks in POISON and parked tasks are never removed. KeepForever removes nothing.
 	Retention dbq.Retention
-	// NoStatistics turns off the statistics over time of this worker, as the queue's settings can for all of its workers.
-	// By default a worker that was busy writes a row once a minute, and one of all workers samples the queues; see
-	// docs/statistics.md. An Unlisted worker and Step write none.
-	NoStatistics bool
 	// Logger receives one line for each event that operators need to know about, with a count if the event affects many
 	// tasks; docs/worker.md lists the lines. No line contains a payload. The default is the client's logger, which is
 	// slog.Default unless WithLogger replaces it.
 	Logger *slog.Logger
+
+	Tuning
+}
+
+// Tuning has the fields of a Worker that few programs set.
+type Tuning struct {
+	// PollMin and PollMax limit the pause between two queries of an idle worker. Pauses grow from PollMin to PollMax,
+	// less a random part of up to half. The worker also wakes up when the client learns of new tasks, and when the next
+	// task is due. If a checkout fills its batch, the worker checks out again immediately. The defaults are 10
+	// milliseconds and 2 seconds, which is less than one query per second.
+	PollMin, PollMax time.Duration
+	// Grace is how long a handler may ignore the end of its context. After this time the worker logs the handler's stack
+	// and continues without it; if Timeout has passed, the attempt has failed. The default is 5 seconds.
+	Grace time.Duration
+	// ReportInterval is how often the worker reports to the registry and reads commands and settings. It also does so
+	// when it is notified of a change. A worker that has not reported for three intervals is listed as dead. The default
+	// is 15 seconds, the minimum 10 milliseconds.
+	ReportInterval time.Duration
+	// Unlisted keeps the worker out of the registry. It then ignores the queue's settings and operators' commands, and
+	// does not clean. A pause of the queue still applies, and it still advances workflows. By default the worker is in the
+	// registry, which costs about one statement every 5 seconds.
+	Unlisted bool
+	// NoStatistics turns off the statistics over time of this worker, as the queue's settings can for all of its workers.
+	// By default a worker that was busy writes a row once a minute, and one of all workers samples the queues; see
+	// docs/statistics.md. An Unlisted worker and Step write none.
+	NoStatistics bool
 }

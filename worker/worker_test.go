@@ -357,9 +357,8 @@ func TestMisconfiguredWorkerDoesNotRun(t *testing.T) {
 		"short lease":    {Queue: q, Handler: h, Lease: time.Millisecond},
 		"long lease":     {Queue: q, Handler: h, Lease: 48 * time.Hour},
 		"batch too big":  {Queue: q, Handler: h, Batch: dbq.MaxCheckout + 1},
-		"quick check":    {Queue: q, Handler: h, ReportInterval: time.Nanosecond},
+		"quick check":    {Queue: q, Handler: h, Tuning: worker.Tuning{ReportInterval: time.Nanosecond}},
 		"retention":      {Queue: q, Handler: h, Retention: dbq.Retention{Poison: -1}},
-		"for ever":       {Queue: q, Handler: h, Paused: true, Unlisted: true},
 		"bad queue name": {Queue: q.Client().Queue(""), Handler: h},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -137,8 +137,8 @@ func TestEnqueueRefusesInvalidSteps(t *testing.T) {
 			t.Errorf("%s: the error is of the field %+v, want %s", want, of, field)
 		}
 	}
-	if tasks, err := admin.New(c).List(t.Context(), admin.Filter{}); len(tasks) != 0 || err != nil {
-		t.Errorf("got %d tasks, %v, want none", len(tasks), err)
+	if page, err := admin.New(c).List(t.Context(), admin.Filter{}); len(page.Tasks) != 0 || err != nil {
+		t.Errorf("got %d tasks, %v, want none", len(page.Tasks), err)
 	}
 }
 

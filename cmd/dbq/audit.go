@@ -20,6 +20,7 @@ func newAudit(a *app) *cobra.Command {
 func newAuditList(a *app) *cobra.Command {
 	var f admin.AuditFilter
 	var within time.Duration
+	var limit int
 	cmd := a.command("dbq audit list", noArgs(""), a.withClient(
 		func(ctx context.Context, c *dbq.Client, _ []string) error {
 			if within > 0 {
@@ -29,15 +30,20 @@ func newAuditList(a *app) *cobra.Command {
 				}
 				f.Since = now.Add(-within)
 			}
-			entries, err := admin.New(c).Audit(ctx, f)
-			if err == nil {
-				err = mustBeKnownIfEmpty(ctx, c, f.Queue, len(entries))
+			var entries []admin.AuditEntry
+			for more := true; more && len(entries) < limit; {
+				f.Limit = limit - len(entries)
+				page, err := admin.New(c).Audit(ctx, f)
+				if err != nil {
+					return err
+				}
+				entries, more, f = append(entries, page.Entries...), page.More, f.From(page.Next)
 			}
-			if err != nil {
+			if err := mustBeKnownIfEmpty(ctx, c, f.Queue, len(entries)); err != nil {
 				return err
 			}
-			if len(entries) == f.Limit && !a.json {
-				a.note("there may be more: --before %s", entries[len(entries)-1].ID)
+			if f.Before != uuid.Nil && !a.json {
+				a.note("there may be more: --before %s", f.Before)
 			}
 			return auditListing.print(ctx, a, c, entries)
 		}))
@@ -52,7 +58,7 @@ func newAuditList(a *app) *cobra.Command {
 	l.Func("task", "only changes of the one task with this `ID`", id(&f.Task))
 	durationVar(l, &within, "within", 0, "only changes of this last `TIME`, such as 36h or 7d")
 	l.Func("before", "only entries before the one with this `ID`: the next page", id(&f.Before))
-	l.Var(intWithin(&f.Limit, 100, 1, dbq.MaxCheckout), "limit", "at most `N` entries")
+	l.Var(intWithin(&limit, 100, 1, dbq.MaxCheckout), "limit", "at most `N` entries")
 	return cmd
 }
 

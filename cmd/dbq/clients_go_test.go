@@ -87,7 +87,7 @@ func main() {
 	}
 	if len(os.Args) == 1 {
 		w := worker.Worker{Queue: c.Queue("mail"), Handler: worker.HandlerFunc(handle), Concurrency: 4,
-			Lease: lease, PollMax: time.Second}
+			Lease: lease, Tuning: worker.Tuning{PollMax: time.Second}}
 		must(w.Run(ctx))
 	}
 }

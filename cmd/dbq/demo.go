@@ -226,12 +226,12 @@ func (d *demo) compare(ctx context.Context) (demoReport, error) {
 	server := d.c.Info().Server
 	r := demoReport{Database: server.Product + " " + server.Version, Files: len(d.files.paths),
 		Workers: d.flags.workers, Held: len(d.held)}
-	tasks, err := admin.New(d.c).List(ctx, admin.Filter{Queue: demoQueue, Limit: dbq.MaxBulk})
+	listed, err := admin.New(d.c).List(ctx, admin.Filter{Queue: demoQueue, Limit: dbq.MaxBulk})
 	if err != nil {
 		return r, err
 	}
 	ended := map[uuid.UUID]dbq.Task{}
-	for _, t := range tasks {
+	for _, t := range listed.Tasks {
 		if t.Ended() {
 			ended[t.ID] = t
 		}

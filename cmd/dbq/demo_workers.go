@@ -169,12 +169,12 @@ func (d *demo) kill(ctx context.Context, p *demoProcess, done int64) error {
 		return err
 	}
 	<-p.ended
-	tasks, err := admin.New(d.c).
+	held, err := admin.New(d.c).
 		List(ctx, admin.Filter{Queue: demoQueue, States: []state.State{state.Processing}, Limit: dbq.MaxBulk})
 	if err != nil {
 		return err
 	}
-	for _, t := range tasks {
+	for _, t := range held.Tasks {
 		if strings.HasPrefix(t.Holder, p.name+"#") {
 			d.held[t.ID] = t.Fence
 		}
@@ -284,7 +284,7 @@ func (w *demoWorker) run(ctx context.Context) error {
 	w.stopping = ctx.Done()
 	run := worker.Worker{
 		Queue: c.Queue(demoQueue), Handler: w, Concurrency: w.concurrency, Lease: demoLease, DrainTimeout: 2 * time.Second,
-		PollMin: 5 * time.Millisecond, PollMax: 100 * time.Millisecond, Logger: newLogger(w.app),
+		Tuning: worker.Tuning{PollMin: 5 * time.Millisecond, PollMax: 100 * time.Millisecond}, Logger: newLogger(w.app),
 		// The demo counts the completions that the database granted, not only the final states.
 		Observe: func(e worker.Observation) {
 			if e.Type != worker.Recorded || e.Err != nil || e.State != dbq.StateCompleted {

@@ -175,7 +175,7 @@ func TestNamesAreCompleted(t *testing.T) {
 			t.Errorf("%s is completed by %q", line, out)
 		}
 	}
-	b := u.start(sh("true", "--id", "web/1", "--paused", "--report-interval", "50ms")...)
+	b := u.start(sh("true", "--id", "web/1", "--report-interval", "50ms")...)
 	b.err.says(t, "web/1")
 	eventually(t, "the worker's name is completed", func() bool {
 		return strings.HasPrefix(u.run("__complete", "worker", "stop", "w").out, "web/1\n")

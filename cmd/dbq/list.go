@@ -34,15 +34,15 @@ func newList(a *app) *cobra.Command {
 		}
 		return a.use(ctx, false, func(c *dbq.Client) error {
 			return a.watch(ctx, every, func() error {
-				tasks, err := admin.New(c).List(ctx, filter)
+				tasks, next, err := listUpTo(ctx, admin.New(c), filter)
 				if err == nil {
 					err = mustBeKnownIfEmpty(ctx, c, filter.Queue, len(tasks))
 				}
 				if err == nil {
 					err = taskListing.print(ctx, a, c, tasks)
 				}
-				if err == nil && !a.json && len(tasks) == filter.Limit {
-					a.note("there may be more: add %s--after %s", order, tasks[len(tasks)-1].ID)
+				if err == nil && !a.json && next != uuid.Nil {
+					a.note("there may be more: add %s--after %s", order, next)
 				}
 				return err
 			})
@@ -59,6 +59,18 @@ func newList(a *app) *cobra.Command {
 	l.BoolVar(&oldest, "oldest-first", false, "list the oldest tasks first")
 	addWatch(cmd, &every)
 	return cmd
+}
+
+// listUpTo reads pages until it has f.Limit tasks or the list ends. If it may go on, next is the id to go on after.
+func listUpTo(ctx context.Context, ops *admin.Admin, f admin.Filter) (tasks []dbq.Task, next uuid.UUID, err error) {
+	for {
+		page, err := ops.List(ctx, f)
+		tasks = append(tasks, page.Tasks...)
+		if f.Limit -= len(page.Tasks); err != nil || !page.More || f.Limit <= 0 {
+			return tasks, page.Next, err
+		}
+		f = f.From(page.Next)
+	}
 }
 
 var taskListing = listing[dbq.Task]{

@@ -109,11 +109,11 @@ func TestWorkerVerbs(t *testing.T) {
 	u.run("worker", "pause").fails(exitUsage, "dbq worker list")
 }
 
-// obeys has an operator see a worker process that begins paused, resume, pause and stop it, and set its queue.
+// obeys has an operator see a worker process, pause, resume and stop it, and set its queue.
 func obeys(u *user, check string) {
 	u.t.Helper()
-	b := u.start(sh(`echo "$DBQ_ATTEMPT"`, "--id", "web/1", "--report-interval", check, "--paused")...)
-	b.err.says(u.t, "dbq worker resume web/1")
+	b := u.start(sh(`echo "$DBQ_ATTEMPT"`, "--id", "web/1", "--report-interval", check)...)
+	b.err.says(u.t, "as web/1")
 	is := func(state string) func() bool {
 		return func() bool {
 			o := u.run("worker", "list", "--queue", "q", "--json")
@@ -125,11 +125,13 @@ func obeys(u *user, check string) {
 			return len(ws) == 1 && ws[0]["id"] == "web/1" && ws[0]["dead"] == false && ws[0]["state"] == state
 		}
 	}
-	eventually(u.t, "the worker is listed as paused", is("paused"))
+	eventually(u.t, "the worker is listed", is("running"))
+	u.run("worker", "pause", "web/1").has("sent pause to web/1")
+	eventually(u.t, "the worker is paused", is("paused"))
 	id := u.run("enqueue", "-q", "q").id()
 	time.Sleep(200 * time.Millisecond) // longer than it takes to look
 	if got := u.task(id)["state"]; got != "CREATED" {
-		u.t.Errorf("a worker that begins paused took a task: it is %v", got)
+		u.t.Errorf("a paused worker took a task: it is %v", got)
 	}
 	u.run("worker", "resume", "web/1").has("sent resume to web/1")
 	eventually(u.t, "the worker runs", is("running"))
@@ -142,7 +144,7 @@ func obeys(u *user, check string) {
 		return o.one()["concurrency"] == 7.0
 	})
 	u.run("worker", "pause", "web/1").ok()
-	eventually(u.t, "the worker is paused", is("paused"))
+	eventually(u.t, "the worker is paused again", is("paused"))
 	u.run("worker", "stop", "web/1").ok()
 	b.wait().ok()
 	if out := u.run("worker", "list").ok(); out != "" {
@@ -160,7 +162,7 @@ func TestStoppedWorkIsNotRestarted(t *testing.T) {
 	u.run("enqueue", "-q", "q").id()
 	other := u.start(sh(hang, "--drain", "100ms")...)
 	pids := u.hangs()
-	b := u.start(sh("true", "--id", "w", "--report-interval", "50ms", "--paused", "--until-empty")...)
+	b := u.start(sh("true", "--id", "w", "--report-interval", "50ms", "--until-empty")...)
 	eventually(t, "the worker is told to stop", func() bool { return u.run("worker", "stop", "w").code == 0 })
 	b.wait().ok()
 	other.stops()

@@ -124,7 +124,7 @@ func printSeries(ctx context.Context, a *app, c *dbq.Client, queue string, over,
 		}
 		return pointListing.print(ctx, a, c, pointsOf([]admin.QueueSeries{{Queue: queue, Points: ps}}))
 	}
-	queues, err := ops.SeriesOfAll(ctx, from, now, step)
+	queues, err := ops.SeriesOf(ctx, nil, from, now, step)
 	if err != nil {
 		return err
 	}

@@ -87,7 +87,6 @@ func (w *work) addFlags(l *pflag.FlagSet) {
 	durationVar(l, &w.ReportInterval, "report-interval", 15*time.Second,
 		"report to the registry, and read commands and settings, at least once in this `TIME`").
 		within(leastPause, dbq.MaxLease)
-	l.BoolVar(&w.Paused, "paused", false, "start paused; dbq worker resume ends the pause")
 	l.BoolVar(&w.UntilEmpty, "until-empty", false,
 		"stop when nothing is due or running; exit code 1 when a task failed or the queue is paused")
 	l.BoolVar(&w.env.all, "pass-env", false,
@@ -147,8 +146,6 @@ func (w *work) run(ctx context.Context, c *dbq.Client, argv []string) error {
 	}
 	w.Queue, w.Handler, w.Logger = c.Queue(w.queue), p, newLogger(w.app)
 	switch {
-	case w.Paused:
-		w.note("paused; resume it with: dbq worker resume %s", w.ID)
 	case paused != "" && !w.UntilEmpty:
 		w.note("%s; resume it with: dbq queue resume %s", paused, w.queue)
 	case !w.quiet && !w.UntilEmpty:
@@ -214,7 +211,7 @@ func (w *work) pausedVerdict(ctx context.Context, c *dbq.Client) error {
 
 // anyTask reports whether the queue has a task in one of the states.
 func (w *work) anyTask(ctx context.Context, c *dbq.Client, states ...state.State) (bool, error) {
-	tasks, err := admin.New(c).List(ctx, admin.Filter{Queue: w.queue, States: states, Limit: 1})
+	tasks, _, err := listUpTo(ctx, admin.New(c), admin.Filter{Queue: w.queue, States: states, Limit: 1})
 	return len(tasks) > 0, err
 }
 
@@ -247,7 +244,6 @@ func (w *work) runWorker(ctx context.Context, c *dbq.Client) error {
 		if err != nil || ctx.Err() != nil || !w.UntilEmpty || stopped.Load() {
 			return err
 		}
-		w.Paused = false
 		running, err := w.anyTask(ctx, c, state.Processing)
 		if err != nil || !running {
 			return err

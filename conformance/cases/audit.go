@@ -25,8 +25,7 @@ func auditCases() []Case {
 }
 
 func (t *test) audit(c *dbq.Client, f admin.AuditFilter) []admin.AuditEntry {
-	entries := must(admin.New(c).Audit(t.ctx, f))
-	return entries
+	return must(admin.New(c).Audit(t.ctx, f)).Entries
 }
 
 func auditRolledBack(t *test) {

@@ -243,12 +243,12 @@ func keepingArchive(t *test) {
 	if done, err := admin.New(c).Clean(t.ctx, q.Name(), all); err != nil || done.Tasks != 0 {
 		t.Errorf("cleaned %+v, %v once more", done, err)
 	}
-	got := must(admin.New(c).Archived(t.ctx, admin.Filter{Queue: "q"}))
+	got := must(admin.New(c).Archived(t.ctx, admin.Filter{Queue: "q"})).Tasks
 	t.failIf(fmt.Sprint(got) != fmt.Sprint(want), "the archive has %v\nwant %v", got, want)
 	t.wantAttempts(c, completed, "1 completed")
 	t.wantAttempts(c, poison, "1 poisoned")
 	t.wantAttempts(c, parked, "1 failed")
-	got = must(admin.New(c).Archived(t.ctx, admin.Filter{Queue: "q", States: []dbq.State{dbq.StatePoison}}))
+	got = must(admin.New(c).Archived(t.ctx, admin.Filter{Queue: "q", States: []dbq.State{dbq.StatePoison}})).Tasks
 	t.failIf(len(got) != 1 || got[0].ID != poison, "got %v, want the poison one", got)
 	for _, task := range want { // the reference is free again
 		t.wantGone(c, task.ID)
@@ -306,7 +306,7 @@ func keepingBesideWorkers(t *test) {
 	close(stop)
 	sum := <-cleaned
 	left := len(t.list(c, admin.Filter{Queue: "q", States: []dbq.State{dbq.StateCompleted}, Limit: n}))
-	archived := must(admin.New(c).Archived(t.ctx, admin.Filter{Queue: "q", Limit: n}))
+	archived := must(admin.New(c).Archived(t.ctx, admin.Filter{Queue: "q", Limit: n})).Tasks
 	t.failIf(sum+left != len(ids) || len(archived) != sum,
 		"of %d tasks %d were cleaned, %d are in the archive and %d are COMPLETED", len(ids), sum, len(archived), left)
 }
@@ -453,7 +453,7 @@ func keepingArchiveOfID(t *test) {
 		done, err := admin.New(c).Clean(t.ctx, q.Name(), dbq.Retention{Completed: keep, Archive: true})
 		t.failIf(err != nil || done.Tasks != 2, "%s: cleaned %+v, %v, want 2 tasks", round, done, err)
 	}
-	archived := must(admin.New(c).Archived(t.ctx, admin.Filter{Queue: "q"}))
+	archived := must(admin.New(c).Archived(t.ctx, admin.Filter{Queue: "q"})).Tasks
 	var got []string
 	for _, task := range archived {
 		if task.ID == id {
@@ -465,11 +465,11 @@ func keepingArchiveOfID(t *test) {
 	for size := 1; size < len(archived); size++ {
 		var paged []dbq.Task
 		for f := (admin.Filter{Queue: "q", Limit: size}); ; {
-			page := must(admin.New(c).ArchivedPage(t.ctx, f))
+			page := must(admin.New(c).Archived(t.ctx, f))
 			if paged = append(paged, page.Tasks...); !page.More {
 				break
 			}
-			f.After = page.Next
+			f = f.From(page.Next)
 		}
 		if !slices.EqualFunc(paged, archived, func(a, b dbq.Task) bool { return a.ID == b.ID && a.Fence == b.Fence }) {
 			t.Errorf("pages of %d have %d tasks, want the same as the list: %d", size, len(paged), len(archived))
@@ -490,7 +490,7 @@ func keepingCounted(t *test) {
 		kept := must(ops.CountKept(t.ctx))
 		return kept.Archived == n
 	})
-	entries := must(ops.Audit(t.ctx, admin.AuditFilter{}))
+	entries := must(ops.Audit(t.ctx, admin.AuditFilter{})).Entries
 	t.must(ops.PauseQueue(t.ctx, "q"))
 	t.must(ops.ResumeQueue(t.ctx, "q"))
 	kept := must(ops.CountKept(t.ctx, admin.CountAll()))

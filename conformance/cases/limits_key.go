@@ -406,7 +406,8 @@ func (t *test) rateGoesOn(l admin.QueueLimits, rate admin.Rate, key func(i int) 
 	}
 	ids := enqueue()
 	done := make(chan uuid.UUID, 2*n)
-	w := worker.Worker{Queue: q, PollMin: time.Hour, PollMax: time.Hour, Logger: quietLog, Concurrency: 3,
+	w := worker.Worker{Queue: q,
+		Tuning: worker.Tuning{PollMin: time.Hour, PollMax: time.Hour}, Logger: quietLog, Concurrency: 3,
 		Handler: worker.HandlerFunc(func(_ context.Context, task dbq.Task) dbq.Outcome {
 			done <- task.ID
 			return dbq.Completed(nil)

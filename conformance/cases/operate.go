@@ -176,19 +176,15 @@ func operateFilter(t *test) {
 		{admin.Filter{Holder: holder[:len(holder)-1], Queue: "held"}, nil},
 		{admin.Filter{Holder: holder + "_"}, nil},
 	} {
-		got, err := admin.New(c).List(t.ctx, tt.f)
-		if err != nil {
-			t.Fatalf("list %+v: %v", tt.f, err)
+		page, err := admin.New(c).List(t.ctx, tt.f)
+		if err != nil || page.Stopped {
+			t.Fatalf("list %+v: stopped %v, error %v", tt.f, page.Stopped, err)
 		}
+		got := page.Tasks
 		t.wantIDs(fmt.Sprintf("list %+v", tt.f), got, tt.want)
 		if len(got) > 1 && (got[0].ID.String() > got[1].ID.String()) != tt.f.NewestFirst {
 			t.Errorf("list %+v begins with %v, then %v", tt.f, got[0].ID, got[1].ID)
 		}
-		page, err := admin.New(c).ListPage(t.ctx, tt.f)
-		if err != nil || page.Stopped {
-			t.Errorf("page %+v: stopped %v, error %v", tt.f, page.Stopped, err)
-		}
-		t.wantIDs(fmt.Sprintf("page %+v", tt.f), page.Tasks, tt.want)
 	}
 	for _, tt := range []struct {
 		f    admin.Filter
@@ -250,11 +246,10 @@ func operateList(t *test) {
 	f := admin.Filter{Queue: "q", Limit: 10}
 	for {
 		page := must(admin.New(c).List(t.ctx, f))
-		got = append(got, page...)
-		if len(page) < f.Limit {
+		if got = append(got, page.Tasks...); !page.More {
 			break
 		}
-		f.After = page[len(page)-1].ID
+		f = f.From(page.Next)
 		for _, task := range t.checkout(q, 5, long) { // somebody works meanwhile
 			t.must(q.Complete(t.ctx, task.Lease, nil))
 		}
@@ -266,7 +261,7 @@ func operateList(t *test) {
 	last := f
 	last.After, last.Limit = want[56], 0
 	page, err := admin.New(c).List(t.ctx, last)
-	t.failIf(len(page) != 0 || err != nil, "behind the last task: got %d tasks and error %v, want none", len(page), err)
+	t.failIf(len(page.Tasks) != 0 || page.More || err != nil, "behind the last task: got %+v and error %v", page, err)
 }
 
 func operateStats(t *test) {

@@ -381,5 +381,5 @@ func childWorker(ctx context.Context, w *transcript.Caller, s childSpec) error {
 	e := effects{w.Queue, s.Table, s.Name}
 	return (&worker.Worker{Queue: w.Queue, Handler: e.handler(s.Pause), Concurrency: 2, Batch: s.Batch[0], Lease: s.Lease,
 		Backoff: soon,
-		PollMax: 100 * time.Millisecond, Grace: defaultPatience}).Run(ctx)
+		Tuning:  worker.Tuning{PollMax: 100 * time.Millisecond, Grace: defaultPatience}}).Run(ctx)
 }

@@ -98,7 +98,7 @@ func scheduleEachTimeOnce(t *test) {
 	var tasks []dbq.Task
 	for k := range 3 {
 		some := must(admin.New(c).List(t.ctx, admin.Filter{Queue: fmt.Sprint("q", k), Limit: 10_000}))
-		tasks = append(tasks, some...)
+		tasks = append(tasks, some.Tasks...)
 	}
 	for _, task := range tasks {
 		at := must(time.Parse(time.RFC3339Nano, task.Headers[schedule.HeaderTime]))

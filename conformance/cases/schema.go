@@ -412,7 +412,8 @@ func (t *test) useEverything(c *dbq.Client, name string) {
 	if err != nil || done.Tasks != n-2 {
 		t.Fatalf("%s: cleaned %+v, error %v, want %d tasks", name, done, err, n-2)
 	}
-	archived, err := admin.New(c).Archived(t.ctx, admin.Filter{Queue: name, Limit: n})
+	page, err := admin.New(c).Archived(t.ctx, admin.Filter{Queue: name, Limit: n})
+	archived := page.Tasks
 	t.failIf(err != nil || len(archived) != n-2 || string(archived[0].Result) != "result",
 		"%s: the archive has %d tasks, error %v, want %d, the first with its result", name, len(archived), err, n-2)
 }

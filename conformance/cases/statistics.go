@@ -134,7 +134,7 @@ func statisticsUnsampled(t *test) {
 			check(queue, 9*time.Hour, time.Hour, "[2 1 0 0 0 0 0 1 0]")
 			check(queue, 48*time.Hour, 24*time.Hour, "[4 0]")
 		}
-		all := must(admin.New(c).SeriesOfAll(t.ctx, longAgo, longAgo.Add(4*time.Minute), time.Minute))
+		all := must(admin.New(c).SeriesOf(t.ctx, nil, longAgo, longAgo.Add(4*time.Minute), time.Minute))
 		t.failIf(len(all) != 1 || all[0].Queue != "busy" || all[0].Points[0].Samples != 1 || all[0].Points[1].Samples != 0,
 			"the series of all queues is %+v", all)
 	}
@@ -170,7 +170,7 @@ func (t *test) wholeSeries(c *dbq.Client) (out []string) {
 		}
 		out = append(out, fmt.Sprint(step, " ", busy))
 	}
-	all := must(admin.New(c).SeriesOfAll(t.ctx, longAgo, longAgo.AddDate(0, 0, 3), 24*time.Hour))
+	all := must(admin.New(c).SeriesOf(t.ctx, nil, longAgo, longAgo.AddDate(0, 0, 3), 24*time.Hour))
 	return append(out, fmt.Sprint(all))
 }
 

@@ -228,12 +228,12 @@ func (t *test) wantNone(what string, q *dbq.Queue) {
 // list returns every task that a filter selects, page by page.
 func (t *test) list(c *dbq.Client, f admin.Filter) []dbq.Task {
 	var all []dbq.Task
-	for f.Limit = 100; ; f.After = all[len(all)-1].ID {
+	for f.Limit = 100; ; {
 		page := must(admin.New(c).List(t.ctx, f))
-		all = append(all, page...)
-		if len(page) < f.Limit {
+		if all = append(all, page.Tasks...); !page.More {
 			return all
 		}
+		f = f.From(page.Next)
 	}
 }
 

@@ -211,7 +211,7 @@ const herdTasks = 131
 func (t *test) herd(q *dbq.Queue, queues []*dbq.Queue) (looked, asked int64) {
 	var checkouts, questions, started atomic.Int64
 	for _, own := range queues {
-		t.runWorker(worker.Worker{Queue: own, PollMin: time.Hour, PollMax: time.Hour, Unlisted: true,
+		t.runWorker(worker.Worker{Queue: own, Tuning: worker.Tuning{PollMin: time.Hour, PollMax: time.Hour, Unlisted: true},
 			History: dbq.HistoryNone,
 			Handler: worker.Func(func(context.Context, dbq.Task) error {
 				started.Add(1)

@@ -220,8 +220,8 @@ func workerCut(t *test) {
 	q := c.Queue("work")
 	e := effects{q, table, "worker"}
 	stop := t.runWorker(worker.Worker{Queue: q, Concurrency: 8, Batch: 20, Lease: 2 * time.Second, Backoff: soon,
-		PollMax: 100 * time.Millisecond,
-		Logger:  quietLog, Handler: worker.Func(func(ctx context.Context, task dbq.Task) error {
+		Tuning: worker.Tuning{PollMax: 100 * time.Millisecond},
+		Logger: quietLog, Handler: worker.Func(func(ctx context.Context, task dbq.Task) error {
 			time.Sleep(5 * time.Millisecond)
 			err := e.complete(ctx, task)
 			if err == nil {
@@ -245,7 +245,7 @@ func workerUnreachable(t *test) {
 	id := t.enqueue(q, dbq.NewTask{})
 	started, causes, second := make(chan struct{}), make(chan error, 1), make(chan struct{})
 	stop := t.runWorker(worker.Worker{Queue: c.Queue("work"), Concurrency: 1, Lease: time.Second,
-		PollMax: 100 * time.Millisecond, Logger: quietLog,
+		Tuning: worker.Tuning{PollMax: 100 * time.Millisecond}, Logger: quietLog,
 		Handler: worker.HandlerFunc(func(ctx context.Context, task dbq.Task) dbq.Outcome {
 			if task.ID != id {
 				close(second)
@@ -521,7 +521,8 @@ func (t *test) loseMark(r proxy.Rule) (marked bool) {
 	id := t.enqueue(direct.Queue(q.Name()), dbq.NewTask{MaxAttempts: 1})
 	p.Set(r)
 	var calls atomic.Int64
-	stop := t.runWorker(worker.Worker{Queue: q, Concurrency: 1, Lease: time.Second, PollMax: 50 * time.Millisecond,
+	stop := t.runWorker(worker.Worker{Queue: q, Concurrency: 1, Lease: time.Second,
+		Tuning: worker.Tuning{PollMax: 50 * time.Millisecond},
 		Logger: quietLog,
 		Handler: worker.Func(func(context.Context, dbq.Task) error {
 			calls.Add(1)
@@ -550,7 +551,7 @@ const crashingKind = "killer"
 // childCrashingTasks runs a worker, some of whose handlers kill its process, until its standard input ends.
 func childCrashingTasks(ctx context.Context, w *transcript.Caller, s childSpec) error {
 	return (&worker.Worker{Queue: w.Queue, Concurrency: 5, Batch: s.Batch[0], Lease: s.Lease,
-		PollMax: 100 * time.Millisecond, Grace: defaultPatience,
+		Tuning: worker.Tuning{PollMax: 100 * time.Millisecond, Grace: defaultPatience},
 		Handler: worker.Func(func(_ context.Context, task dbq.Task) error {
 			if task.Kind == crashingKind {
 				time.Sleep(s.Pause / 2) // others begin
@@ -630,7 +631,7 @@ func workerTxFails(t *test) {
 	}
 	id := t.enqueue(q, dbq.NewTask{MaxAttempts: 3})
 	stop := t.runWorker(worker.Worker{Queue: q, Concurrency: 1, Lease: time.Minute, Logger: quietLog,
-		PollMax: 50 * time.Millisecond, Backoff: soon,
+		Tuning: worker.Tuning{PollMax: 50 * time.Millisecond}, Backoff: soon,
 		Handler: worker.TxFunc(func(ctx context.Context, tx *sql.Tx, task dbq.Task) error {
 			if _, err := tx.ExecContext(ctx, "INSERT INTO "+side+" (n) VALUES (1)"); err != nil {
 				return err
@@ -677,7 +678,7 @@ func workerTxNone(t *test) {
 	id := t.enqueue(direct.Queue("away"), dbq.NewTask{MaxAttempts: 1})
 	var calls atomic.Int64
 	stop := t.runWorker(worker.Worker{Queue: c.Queue("away"), Concurrency: 1, Logger: quietLog,
-		PollMax: 50 * time.Millisecond,
+		Tuning: worker.Tuning{PollMax: 50 * time.Millisecond},
 		Middleware: []worker.Middleware{func(next worker.Handler) worker.Handler {
 			return worker.HandlerFunc(func(ctx context.Context, task dbq.Task) dbq.Outcome {
 				if calls.Add(1) == 1 {

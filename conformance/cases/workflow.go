@@ -479,7 +479,8 @@ func workflowKilled(t *test) {
 		return t.now(c).After(killed.Add(1100 * time.Millisecond))
 	})
 	for i, queue := range queues {
-		stop := t.runWorker(worker.Worker{Queue: c.Queue(queue), Unlisted: queue == "unlisted", Logger: quietLog,
+		stop := t.runWorker(worker.Worker{Queue: c.Queue(queue),
+			Tuning: worker.Tuning{Unlisted: queue == "unlisted"}, Logger: quietLog,
 			Handler: worker.Func(func(context.Context, dbq.Task) error { return nil })})
 		t.eventually("the last step is completed by a worker that is "+queue, func() bool {
 			last, err := c.Get(t.ctx, ws[i].Tasks[2])

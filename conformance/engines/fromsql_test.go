@@ -97,9 +97,9 @@ func (f *fromSQL) must(err error) {
 
 func (f *fromSQL) list(filter admin.Filter) []dbq.Task {
 	f.t.Helper()
-	tasks, err := admin.New(f.c).List(f.t.Context(), filter)
+	page, err := admin.New(f.c).List(f.t.Context(), filter)
 	f.must(err)
-	return tasks
+	return page.Tasks
 }
 
 // A task that a transaction of another program inserts is worked on like any other; what is rolled back is not there,

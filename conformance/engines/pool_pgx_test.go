@@ -84,8 +84,9 @@ func workOnPgxPool(t *testing.T, c *dbq.Client, dsn string, prefix dbq.Option) {
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	done := make(chan dbq.Task, 100)
-	w := worker.Worker{Queue: c.Queue("work"), Concurrency: 12, Lease: time.Second, PollMin: time.Minute,
-		PollMax: time.Minute, Handler: worker.TxFunc(func(ctx context.Context, tx *sql.Tx, task dbq.Task) error {
+	w := worker.Worker{Queue: c.Queue("work"), Concurrency: 12, Lease: time.Second,
+		Tuning: worker.Tuning{PollMin: time.Minute, PollMax: time.Minute},
+		Handler: worker.TxFunc(func(ctx context.Context, tx *sql.Tx, task dbq.Task) error {
 			_, err := tx.ExecContext(ctx, "SELECT pg_sleep(1.5)") // longer than a lease
 			done <- task
 			return err

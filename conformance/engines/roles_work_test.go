@@ -180,7 +180,7 @@ func completeInTx(ctx context.Context, q *dbq.Queue, l dbq.Lease) error {
 // runAsWorker fails when a worker's log has a warning.
 func runAsWorker(ctx context.Context, q *dbq.Queue) error {
 	var log bytes.Buffer
-	w := worker.Worker{Queue: q, UntilEmpty: true, ReportInterval: 10 * time.Millisecond,
+	w := worker.Worker{Queue: q, UntilEmpty: true, Tuning: worker.Tuning{ReportInterval: 10 * time.Millisecond},
 		Logger:  slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		Handler: worker.HandlerFunc(func(context.Context, dbq.Task) dbq.Outcome { return dbq.Completed([]byte("done")) })}
 	if err := w.Run(ctx); err != nil {
@@ -217,7 +217,7 @@ func workAsMonitor(ctx context.Context, u *roleUser, c *dbq.Client) error {
 		func() error { _, err := admin.New(c).Archived(ctx, admin.Filter{}); return err },
 		func() error { _, err := admin.New(c).Workers(ctx); return err },
 		func() error {
-			_, err := admin.New(c).SeriesOfAll(ctx, time.Now().Add(-time.Hour), time.Now(), time.Minute)
+			_, err := admin.New(c).SeriesOf(ctx, nil, time.Now().Add(-time.Hour), time.Now(), time.Minute)
 			return err
 		},
 		func() error { _, err := admin.New(c).Queues(ctx); return err },
@@ -248,8 +248,8 @@ func workAsAuditor(ctx context.Context, u *roleUser, c *dbq.Client) error {
 	if err := admin.New(u.admin).PauseQueue(ctx, "q"); err != nil {
 		return err
 	}
-	entries, err := admin.New(c).Audit(ctx, admin.AuditFilter{})
-	if err == nil && len(entries) == 0 {
+	page, err := admin.New(c).Audit(ctx, admin.AuditFilter{})
+	if err == nil && len(page.Entries) == 0 {
 		err = errors.New("the audit is empty")
 	}
 	return err

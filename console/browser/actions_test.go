@@ -92,11 +92,11 @@ func (p *page) await(what string, check func() (found any, ok bool)) {
 // recorded checks that the newest entry of the audit is of an action of the console, and returns it.
 func (p *page) recorded(action, reason string) admin.AuditEntry {
 	p.t.Helper()
-	entries, err := admin.New(p.client).Audit(p.t.Context(), admin.AuditFilter{Limit: 1})
-	if err != nil || len(entries) != 1 {
-		p.t.Fatalf("the audit has %d entries: %v", len(entries), err)
+	audit, err := admin.New(p.client).Audit(p.t.Context(), admin.AuditFilter{Limit: 1})
+	if err != nil || len(audit.Entries) != 1 {
+		p.t.Fatalf("the audit has %d entries: %v", len(audit.Entries), err)
 	}
-	e := entries[0]
+	e := audit.Entries[0]
 	if e.Action != action || e.Reason != reason || e.Program != "console" || e.Changed == 0 {
 		p.t.Errorf("the audit says %+v, want %s for the reason %q", e, action, reason)
 	}

@@ -111,7 +111,7 @@ func (p *page) entries() int {
 	p.t.Helper()
 	all, err := admin.New(p.client).Audit(p.t.Context(), admin.AuditFilter{Limit: 1000})
 	p.must(err)
-	return len(all)
+	return len(all.Entries)
 }
 
 func TestTaskIsEnqueuedByHand(t *testing.T) {
@@ -227,9 +227,9 @@ func TestWorkflowIsCancelledAndRetried(t *testing.T) {
 		})
 		p.must(err)
 		count := func(s dbq.State) int {
-			tasks, err := admin.New(p.client).List(ctx, admin.Filter{Workflow: w.ID, States: []dbq.State{s}})
+			page, err := admin.New(p.client).List(ctx, admin.Filter{Workflow: w.ID, States: []dbq.State{s}})
 			p.must(err)
-			return len(tasks)
+			return len(page.Tasks)
 		}
 		change := func(how, reason string) {
 			p.do(chromedp.Navigate(p.url+"workflow/"+w.ID.String()),
@@ -331,9 +331,9 @@ func TestWorkerObeys(t *testing.T) {
 func (p *page) held(q *dbq.Queue, want int) {
 	p.t.Helper()
 	p.await(fmt.Sprintf("%d tasks in PROCESSING", want), func() (any, bool) {
-		tasks, err := admin.New(p.client).List(p.t.Context(),
+		page, err := admin.New(p.client).List(p.t.Context(),
 			admin.Filter{Queue: q.Name(), States: []dbq.State{dbq.StateProcessing}})
 		p.must(err)
-		return len(tasks), len(tasks) == want
+		return len(page.Tasks), len(page.Tasks) == want
 	})
 }

@@ -91,9 +91,9 @@ func TestBulkActionsCountFirst(t *testing.T) {
 			p.must(q.Settle(t.Context(), task.Lease, dbq.Poisoned(errors.New("no such address"))))
 		}
 		count := func(s dbq.State) int {
-			tasks, err := admin.New(p.client).List(t.Context(), admin.Filter{Queue: name, States: []dbq.State{s}})
+			page, err := admin.New(p.client).List(t.Context(), admin.Filter{Queue: name, States: []dbq.State{s}})
 			p.must(err)
-			return len(tasks)
+			return len(page.Tasks)
 		}
 
 		p.do(chromedp.Navigate(p.url + "tasks?queue=" + name + "&state=CREATED"))

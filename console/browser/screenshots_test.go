@@ -59,12 +59,12 @@ func TestScreenshots(t *testing.T) {
 	}()
 	poisoned, err := admin.New(c).List(t.Context(),
 		admin.Filter{Queue: "mail", States: []dbq.State{dbq.StatePoison}, Limit: 1})
-	if err != nil || len(poisoned) != 1 {
-		t.Fatalf("%d tasks are in POISON: %v", len(poisoned), err)
+	if err != nil || len(poisoned.Tasks) != 1 {
+		t.Fatalf("%d tasks are in POISON: %v", len(poisoned.Tasks), err)
 	}
 	p.serve(console.Config{Databases: map[string]*dbq.Client{"shop": c}, Authenticator: auth.Loopback{}})
 	for name, path := range map[string]string{
-		"overview": "", "queue": "queue?queue=mail&over=24h", "task": "task/" + poisoned[0].ID.String(),
+		"overview": "", "queue": "queue?queue=mail&over=24h", "task": "task/" + poisoned.Tasks[0].ID.String(),
 	} {
 		for look, width := range map[string]int64{"light": 1080, "dark": 1080, "phone": 390} {
 			colors := "light"

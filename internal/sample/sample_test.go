@@ -43,7 +43,7 @@ func TestSampleData(t *testing.T) {
 		before[queue] = got[dbq.StateCompleted]
 	}
 	now := time.Now()
-	week, err := ops.SeriesOfAll(t.Context(), now.Add(-7*24*time.Hour+time.Hour), now, time.Hour)
+	week, err := ops.SeriesOf(t.Context(), nil, now.Add(-7*24*time.Hour+time.Hour), now, time.Hour)
 	if err != nil || len(week) != len(loads) {
 		t.Fatalf("%d queues have statistics, want %d: %v", len(week), len(loads), err)
 	}

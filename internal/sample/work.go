@@ -34,7 +34,8 @@ func Run(ctx context.Context, c *dbq.Client) error {
 	for queue, h := range handlers {
 		w := worker.Worker{
 			Queue: c.Queue(queue), Handler: h.handler, Concurrency: h.concurrency, DrainTimeout: time.Second,
-			ID: fmt.Sprintf("shop-%d/%s", os.Getpid(), queue), Retention: keep, ReportInterval: 5 * time.Second,
+			ID: fmt.Sprintf("shop-%d/%s", os.Getpid(), queue), Retention: keep,
+			Tuning:  worker.Tuning{ReportInterval: 5 * time.Second},
 			Backoff: dbq.Exponential(2*time.Second, time.Minute), Logger: slog.New(slog.DiscardHandler),
 		}
 		all.Go(func() { errs <- w.Run(ctx) })

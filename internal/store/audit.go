@@ -232,29 +232,14 @@ type AuditFilter struct {
 	Limit             int
 }
 
-// ListAudit reads up to f.Limit entries, the newest first.
-func (s *Store) ListAudit(ctx context.Context, f AuditFilter) (rows []sqlrun.AuditRow, err error) {
-	conditions, args := []string{"1 = 1"}, dialect.Args{"limit": f.Limit}
-	compare := func(set bool, condition, name string, value any) {
-		if set {
-			conditions = append(conditions, condition)
-			args[name] = value
-		}
+// From returns the filter of the entries that follow an id in the order of the list.
+func (f AuditFilter) From(id uuid.UUID) AuditFilter {
+	if f.OldestFirst {
+		f.After = id
+	} else {
+		f.Before = id
 	}
-	compare(f.Queue != "", "a.queue = :queue", "queue", f.Queue)
-	compare(f.Action != "", "a.action = :action", "action", f.Action)
-	compare(f.By != "", "a.who = :who", "who", f.By)
-	compare(f.Task != uuid.Nil, "a.task = :task", "task", f.Task)
-	compare(!f.Since.IsZero(), "a.happened >= :since", "since", f.Since.UnixMicro())
-	compare(!f.Until.IsZero(), "a.happened < :until", "until", f.Until.UnixMicro())
-	compare(f.After != uuid.Nil, "a.id > :after", "after", f.After)
-	compare(f.Before != uuid.Nil, "a.id < :before", "before", f.Before)
-	text := sqlrun.ListText(s.sql.Texts.ListAudit, strings.Join(conditions, " AND "), !f.OldestFirst)
-	err = s.readSlow(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-		rows, err = sqlrun.QueryAs[sqlrun.AuditRow](ctx, s.sql, conn, text, args)
-		return err
-	})
-	return rows, err
+	return f
 }
 
 // AuditPage is a part of the audit; see Page.
@@ -268,9 +253,9 @@ type AuditPage struct {
 // by the one, and an entry by the other.
 const auditClocks = 24 * time.Hour
 
-// AuditPage is ListAudit at a bounded cost: only an index of ids and one of tasks lead to entries, so it compares the
-// rest of the filter with about pageRows entries.
-func (s *Store) AuditPage(ctx context.Context, f AuditFilter) (p AuditPage, err error) {
+// ListAudit reads a page of entries, the newest first, at a bounded cost: only an index of ids and one of tasks lead to
+// entries, so it compares the rest of the filter with about pageRows entries.
+func (s *Store) ListAudit(ctx context.Context, f AuditFilter) (p AuditPage, err error) {
 	limit := f.Limit
 	next := AuditFilter{Task: f.Task, After: f.After, Before: f.Before, OldestFirst: f.OldestFirst}
 	if first := firstID(f.Since.Add(-auditClocks)); !f.Since.IsZero() && compareIDs(first, f.After) > 0 {
@@ -282,7 +267,7 @@ func (s *Store) AuditPage(ctx context.Context, f AuditFilter) (p AuditPage, err 
 	}
 	for _, n := range []int{max(pageFirst, limit+1), pageRows} {
 		next.Limit = n
-		rows, err := s.ListAudit(ctx, next)
+		rows, err := s.auditRange(ctx, next)
 		if err != nil {
 			return p, err
 		}
@@ -299,14 +284,33 @@ func (s *Store) AuditPage(ctx context.Context, f AuditFilter) (p AuditPage, err 
 		if p.More = len(rows) == n; !p.More {
 			break
 		}
-		if p.Next = rows[n-1].ID; f.OldestFirst {
-			next.After = p.Next
-		} else {
-			next.Before = p.Next
+		p.Next = rows[n-1].ID
+		next = next.From(p.Next)
+	}
+	if p.Stopped = p.More && len(p.Rows) < limit; !p.More {
+		p.Next = uuid.Nil
+	}
+	return p, nil
+}
+
+// auditRange reads the next f.Limit entries of one task or of all.
+func (s *Store) auditRange(ctx context.Context, f AuditFilter) (rows []sqlrun.AuditRow, err error) {
+	conditions, args := []string{"1 = 1"}, dialect.Args{"limit": f.Limit}
+	compare := func(condition, name string, id uuid.UUID) {
+		if id != uuid.Nil {
+			conditions = append(conditions, condition)
+			args[name] = id
 		}
 	}
-	p.Stopped = p.More && len(p.Rows) < limit
-	return p, nil
+	compare("a.task = :task", "task", f.Task)
+	compare("a.id > :after", "after", f.After)
+	compare("a.id < :before", "before", f.Before)
+	text := sqlrun.ListText(s.sql.Texts.ListAudit, strings.Join(conditions, " AND "), !f.OldestFirst)
+	err = s.readSlow(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+		rows, err = sqlrun.QueryAs[sqlrun.AuditRow](ctx, s.sql, conn, text, args)
+		return err
+	})
+	return rows, err
 }
 
 // matches compares an entry with the texts and times of a filter.

@@ -15,27 +15,6 @@ import (
 	"github.com/google/uuid"
 )
 
-// List reads up to f.Limit tasks without their payloads, ordered by id.
-func (s *Store) List(ctx context.Context, f Filter) ([]dialect.Row, error) {
-	return s.list(ctx, s.sql.Texts.List, f, nil)
-}
-
-// ListArchive is List for the archive, which can have several tasks of one id. The list goes on after an id, so it does
-// not end between them: it has all tasks of the last one, even if these are more than f.Limit.
-func (s *Store) ListArchive(ctx context.Context, f Filter) ([]dialect.Row, error) {
-	rows, err := s.list(ctx, s.sql.Texts.ListArchive, f, nil)
-	if err != nil || len(rows) == 0 || len(rows) < f.Limit {
-		return rows, err
-	}
-	last := rows[len(rows)-1].ID
-	f.After, f.Before, f.Limit = prevID(last), nextID(last), maxOfID
-	same, err := s.list(ctx, s.sql.Texts.ListArchive, f, nil)
-	for len(rows) > 0 && rows[len(rows)-1].ID == last {
-		rows = rows[:len(rows)-1]
-	}
-	return append(rows, same...), err
-}
-
 // maxOfID is how many tasks of one id the archive lists.
 const maxOfID = 1000
 
@@ -202,7 +181,7 @@ func (s *Store) ListSome(ctx context.Context, queue string, in state.State, limi
 	rows []dialect.Row, more bool, err error) {
 	index, found := s.sql.Texts.OfState[in]
 	if !found {
-		p, err := s.ListPage(ctx, Filter{Queue: queue, States: []state.State{in}, NewestFirst: true, Limit: limit})
+		p, err := s.List(ctx, Filter{Queue: queue, States: []state.State{in}, NewestFirst: true, Limit: limit})
 		return p.Rows, p.More, err
 	}
 	text := sqlrun.ListText(s.sql.Texts.ListSome, "queue = :queue AND "+index, false)
@@ -285,9 +264,9 @@ type Page struct {
 // reading reads the tasks that match among the next n.
 type reading func(ctx context.Context, f Filter, n int) (Page, error)
 
-// ListPage is List at a cost that does not grow with the table. A page may have fewer than f.Limit tasks, or none,
-// although the list goes on.
-func (s *Store) ListPage(ctx context.Context, f Filter) (p Page, err error) {
+// List reads tasks without their payloads, ordered by id, at a cost that does not grow with the table. A page may have
+// fewer than f.Limit tasks, or none, although the list goes on.
+func (s *Store) List(ctx context.Context, f Filter) (p Page, err error) {
 	if f = f.narrowed(); f.Reference != "" || f.Workflow != uuid.Nil || f.all() {
 		return s.whole(ctx, f)
 	}
@@ -303,19 +282,35 @@ func (s *Store) ListPage(ctx context.Context, f Filter) (p Page, err error) {
 	return inParts(ctx, f, s.window, windowFirst, window)
 }
 
-// ListArchivePage is ListPage for the archive, which has no index but that of ids.
-func (s *Store) ListArchivePage(ctx context.Context, f Filter) (Page, error) {
+// ListArchive is List for the archive, which has no index but that of ids.
+func (s *Store) ListArchive(ctx context.Context, f Filter) (Page, error) {
 	if f = f.narrowed(); f.Workflow != uuid.Nil {
 		limit := f.Limit
 		f.Limit++
-		rows, err := s.ListArchive(ctx, f)
+		rows, err := s.archived(ctx, f)
 		return cut(Page{Rows: rows}, limit), err
 	}
 	read := func(ctx context.Context, f Filter, n int) (Page, error) {
-		rows, err := s.ListArchive(ctx, Filter{After: f.After, Before: f.Before, NewestFirst: f.NewestFirst, Limit: n})
+		rows, err := s.archived(ctx, Filter{After: f.After, Before: f.Before, Limit: n})
 		return f.among(rows, n), err
 	}
 	return inParts(ctx, f, read, max(pageFirst, f.Limit+1), pageRows)
+}
+
+// archived reads the archive, which can have several tasks of one id. The list goes on after an id, so it does not end
+// between them: it has all tasks of the last one, even if these are more than f.Limit.
+func (s *Store) archived(ctx context.Context, f Filter) ([]dialect.Row, error) {
+	rows, err := s.list(ctx, s.sql.Texts.ListArchive, f, nil)
+	if err != nil || len(rows) == 0 || len(rows) < f.Limit {
+		return rows, err
+	}
+	last := rows[len(rows)-1].ID
+	f.After, f.Before, f.Limit = prevID(last), nextID(last), maxOfID
+	same, err := s.list(ctx, s.sql.Texts.ListArchive, f, nil)
+	for len(rows) > 0 && rows[len(rows)-1].ID == last {
+		rows = rows[:len(rows)-1]
+	}
+	return append(rows, same...), err
 }
 
 // inParts reads a page in parts of some sizes until it is full.
@@ -325,7 +320,7 @@ func inParts(ctx context.Context, f Filter, read reading, sizes ...int) (p Page,
 		if err != nil {
 			return p, err
 		}
-		f = f.from(part.Next)
+		f = f.From(part.Next)
 		f.Limit -= len(part.Rows)
 		part.Rows = append(p.Rows, part.Rows...)
 		if p = part; !p.Stopped || f.Limit <= 0 {
@@ -357,8 +352,8 @@ func (f Filter) all() bool {
 		!f.CancelledOnly && !f.NotCancelled && f.InStateFor == 0 && f.EnteredWithin == 0
 }
 
-// from returns the filter of the tasks that follow an id in the order of the list.
-func (f Filter) from(id uuid.UUID) Filter {
+// From returns the filter of the tasks that follow an id in the order of the list.
+func (f Filter) From(id uuid.UUID) Filter {
 	if f.NewestFirst {
 		f.Before = id
 	} else {
@@ -371,7 +366,7 @@ func (f Filter) from(id uuid.UUID) Filter {
 func (s *Store) whole(ctx context.Context, f Filter) (Page, error) {
 	limit := f.Limit
 	f.Limit++ // one more says whether there is a next page
-	rows, err := s.List(ctx, f)
+	rows, err := s.list(ctx, s.sql.Texts.List, f, nil)
 	return cut(Page{Rows: rows}, limit), err
 }
 

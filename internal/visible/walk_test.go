@@ -134,19 +134,19 @@ func (s *site) state() string {
 	s.t.Helper()
 	a, ctx := admin.New(s.client), s.t.Context()
 	// Steps of theirs end with the steps that they need, which may be ours.
-	tasks, err := a.List(ctx, admin.Filter{Queue: "theirs", Kind: planted + "-kind", Limit: 1000})
+	page, err := a.List(ctx, admin.Filter{Queue: "theirs", Kind: planted + "-kind", Limit: 1000})
 	s.try(err)
-	entries, err := a.Audit(ctx, admin.AuditFilter{Queue: "theirs", Limit: 1000})
+	audit, err := a.Audit(ctx, admin.AuditFilter{Queue: "theirs", Limit: 1000})
 	s.try(err)
 	queues, err := a.Queues(ctx)
 	s.try(err)
 	queues = slices.DeleteFunc(queues, func(q admin.QueueInfo) bool { return q.Queue == "ours" })
 	schedules, err := schedule.New(s.client).List(ctx)
 	s.try(err)
-	for i := range tasks {
-		tasks[i].Updated = time.Time{}
+	for i := range page.Tasks {
+		page.Tasks[i].Updated = time.Time{}
 	}
-	text, err := json.Marshal([]any{tasks, len(entries), queues, schedules})
+	text, err := json.Marshal([]any{page.Tasks, len(audit.Entries), queues, schedules})
 	s.try(err)
 	return string(text)
 }
