@@ -3,7 +3,6 @@ package dbq_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"path/filepath"
 	"sync"
@@ -36,39 +35,6 @@ func atOnce(n int, f func(caller int)) {
 		all.Go(func() { f(i) })
 	}
 	all.Wait()
-}
-
-func TestConcurrentEnqueuesOfOneReferenceAddOne(t *testing.T) {
-	q := fileQueue(t)
-	const producers, references = 8, 60
-	var mu sync.Mutex
-	won, lost := map[int]uuid.UUID{}, map[int][]uuid.UUID{}
-	atOnce(producers, func(int) {
-		for _, n := range rand.Perm(references) {
-			id, err := q.Enqueue(t.Context(), dbq.NewTask{Reference: fmt.Sprint(n)})
-			mu.Lock()
-			switch {
-			case err == nil && won[n] == uuid.Nil:
-				won[n] = id
-			case errors.Is(err, dbq.ErrDuplicate):
-				lost[n] = append(lost[n], id)
-			default:
-				t.Errorf("%d: %v, after %v", n, err, won[n])
-			}
-			mu.Unlock()
-		}
-	})
-	for n := range references {
-		found, err := q.Find(t.Context(), fmt.Sprint(n))
-		if err != nil || found != won[n] || len(lost[n]) != producers-1 {
-			t.Errorf("%d: found %v (%v), won by %v, lost by %d", n, found, err, won[n], len(lost[n]))
-		}
-		for _, id := range lost[n] {
-			if id != won[n] {
-				t.Errorf("%d: a producer was told of %v, not of %v", n, id, won[n])
-			}
-		}
-	}
 }
 
 func TestTasksOfAProducerKeepTheirOrder(t *testing.T) {

@@ -122,36 +122,6 @@ func TestTaskIsRedeliveredAfterAnOutage(t *testing.T) {
 	}
 }
 
-// TestDrainFinishesAndReleases stops a worker with a handler that ends in time, and one that waits for its context.
-func TestDrainFinishesAndReleases(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	es := s.enqueue("quick", "slow")
-	var began sync.WaitGroup
-	began.Add(2)
-	w := s.worker(worker.Func(func(ctx context.Context, t dbq.Task) error {
-		began.Done()
-		if string(t.Payload) == "quick" {
-			time.Sleep(100 * time.Millisecond)
-			return nil
-		}
-		<-ctx.Done()
-		return context.Cause(ctx)
-	}))
-	w.DrainTimeout = 400 * time.Millisecond
-	stop := s.start(w)
-	began.Wait()
-	begin := time.Now()
-	must(t, stop())
-	if took := time.Since(begin); took < 300*time.Millisecond || took > 10*time.Second {
-		t.Errorf("the drain took %v", took)
-	}
-	quick, slow := s.task(es[0]), s.task(es[1])
-	if quick.State != dbq.StateCompleted || slow.State != dbq.StateCreated || slow.Attempt != 0 {
-		t.Errorf("got %+v\nand %+v", quick, slow)
-	}
-}
-
 // TestTasksOfALateCheckoutAreReleased ends a worker while its checkout is under way, which then brings tasks.
 func TestTasksOfALateCheckoutAreReleased(t *testing.T) {
 	t.Parallel()

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -124,55 +122,6 @@ func in(t dbq.Task, d time.Duration) bool {
 	return left > d-time.Minute && left < d+time.Minute
 }
 
-// TestHandlersThatBreakFailTheAttempt panics, ends its goroutine, and exceeds Timeout.
-func TestHandlersThatBreakFailTheAttempt(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	es := s.enqueue("panic", "exit", "nil error", "timeout", "stuck", "fine")
-	release := make(chan struct{})
-	w := s.worker(worker.Func(func(ctx context.Context, t dbq.Task) error {
-		switch string(t.Payload) {
-		case "panic":
-			panic("broken")
-		case "exit":
-			runtime.Goexit()
-		case "nil error":
-			return (*broken)(nil)
-		case "timeout":
-			<-ctx.Done()
-			return context.Cause(ctx)
-		case "stuck":
-			<-release
-		}
-		return nil
-	}))
-	w.Timeout, w.Grace, w.MaxAttempts = 100*time.Millisecond, 50*time.Millisecond, 1
-	stop := s.start(w)
-	errs := []string{"panic: broken", "runtime.Goexit", "panic: ", "exceeded Timeout", "exceeded Timeout", ""}
-	for i, want := range errs {
-		eventually(t, string(s.task(es[i]).Payload)+" ends", func() bool { return s.task(es[i]).Ended() })
-		got := s.task(es[i])
-		if (got.State == dbq.StatePoison) != (want != "") || !strings.Contains(string(got.Result), want) {
-			t.Errorf("%s: %s %s, want %q", got.Payload, got.State, got.Result, want)
-		}
-	}
-	if err := stop(); !errors.Is(err, worker.ErrAbandoned) {
-		t.Errorf("with a stuck handler, Run returns %v", err)
-	}
-	close(release)
-	eventually(t, "the handler's return is logged", func() bool {
-		return strings.Contains(s.log.String(), "returned long after")
-	})
-	if log := s.log.String(); !strings.Contains(log, "handler panicked") || !strings.Contains(log, "has not returned") ||
-		!strings.Contains(log, "went to POISON") {
-		t.Errorf("the log:\n%s", log)
-	}
-}
-
-type broken struct{ text string }
-
-func (b *broken) Error() string { return b.text }
-
 func TestProgressResumes(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -200,49 +149,6 @@ func TestProgressResumes(t *testing.T) {
 	must(t, stop())
 	if got := s.task(e); !slices.Equal(seen, []string{"", "more"}) || string(got.Result) != "more" || got.Attempt != 2 {
 		t.Errorf("handlers saw %q; the task is %+v", seen, got)
-	}
-}
-
-// TestLongHandlersKeepTheirLeases runs handlers for several leases.
-func TestLongHandlersKeepTheirLeases(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	es := s.enqueue("a", "b")
-	w := s.worker(worker.Func(func(ctx context.Context, _ dbq.Task) error {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(2500 * time.Millisecond):
-			return nil
-		}
-	}))
-	w.UntilEmpty = true
-	must(t, w.Run(t.Context()))
-	for _, e := range es {
-		if got := s.task(e); got.State != dbq.StateCompleted || got.Attempt != 1 {
-			t.Errorf("got %+v", got)
-		}
-	}
-}
-
-func TestConcurrencyIsALimit(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	s.enqueue(make([]string, 40)...)
-	var running, most, done atomic.Int64
-	w := s.worker(worker.Func(func(context.Context, dbq.Task) error {
-		n := running.Add(1)
-		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
-		}
-		time.Sleep(5 * time.Millisecond)
-		running.Add(-1)
-		done.Add(1)
-		return nil
-	}))
-	w.Concurrency, w.UntilEmpty = 4, true
-	must(t, w.Run(t.Context()))
-	if most.Load() > 4 || done.Load() != 40 {
-		t.Errorf("%d handlers ran at once, %d in all", most.Load(), done.Load())
 	}
 }
 
@@ -286,59 +192,5 @@ func TestWrongTokenEndsTheWorker(t *testing.T) {
 	}
 	if strings.Contains(s.log.String(), wrong) {
 		t.Errorf("the log has the token:\n%s", s.log)
-	}
-}
-
-// A worker with a BatchHandler gets the tasks of a checkout in one call.
-func TestBatchHandlersRun(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	es := s.enqueue("a", "b", "c")
-	var sizes []int
-	w := s.worker(nil)
-	w.UntilEmpty, w.Concurrency = true, 1
-	w.BatchHandler = worker.BatchFunc(func(ctx context.Context, ts []dbq.Task) []dbq.Outcome {
-		sizes = append(sizes, len(ts))
-		return slices.Repeat([]dbq.Outcome{dbq.Completed(nil)}, len(ts))
-	})
-	must(t, w.Run(t.Context()))
-	for _, e := range es {
-		if got := s.task(e); got.State != dbq.StateCompleted {
-			t.Errorf("got %+v", got)
-		}
-	}
-	if !slices.Equal(sizes, []int{3}) {
-		t.Errorf("calls with %v tasks, want one with 3", sizes)
-	}
-}
-
-// The workers of a Group share its Concurrency. One whose queue is empty leaves it to the other.
-func TestGroupsRun(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	es := s.enqueue(make([]string, 20)...)
-	var running, most atomic.Int64
-	h := worker.Func(func(context.Context, dbq.Task) error {
-		if n := running.Add(1); n > most.Load() {
-			most.Store(n)
-		}
-		time.Sleep(5 * time.Millisecond)
-		running.Add(-1)
-		return nil
-	})
-	empty := *s.worker(h)
-	empty.Queue = s.client.Queue("empty")
-	g := worker.Group{Concurrency: 2, Workers: []worker.Worker{empty, *s.worker(h)}}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	ended := make(chan error, 1)
-	go func() { ended <- g.Run(ctx) }()
-	for _, e := range es {
-		eventually(t, "the task is completed", func() bool { return s.task(e).State == dbq.StateCompleted })
-	}
-	cancel()
-	must(t, <-ended)
-	if most.Load() > 2 {
-		t.Errorf("%d handlers ran at once, want at most 2", most.Load())
 	}
 }

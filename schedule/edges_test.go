@@ -2,7 +2,6 @@ package schedule_test
 
 import (
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -175,30 +174,4 @@ func TestReconcileOfAPassedTime(t *testing.T) {
 		t.Error(err)
 	}
 	f.get("z")
-}
-
-// TestReconcileLeavesOthers: schedules of others stay.
-func TestReconcileLeavesOthers(t *testing.T) {
-	f := newFixture(t)
-	f.must(f.s.Reconcile(t.Context(), "a", schedule.Schedule{Name: "s", Every: time.Hour, Queue: "q"}))
-	err := f.s.Reconcile(t.Context(), "b", schedule.Schedule{Name: "s", Every: time.Minute, Queue: "q"})
-	if !errors.Is(err, dbq.ErrInvalid) {
-		t.Errorf("b's reconcile: %v", err)
-	}
-	if i := f.get("s"); i.Owner != "a" {
-		t.Errorf("b's reconcile (%v) took %+v", err, i)
-	}
-}
-
-// TestBadTask: Put refuses a task that no enqueue accepts.
-func TestBadTask(t *testing.T) {
-	f := newFixture(t)
-	for name, task := range map[string]dbq.NewTask{"priority": {Priority: 99}, "kind": {Kind: strings.Repeat("k", 200)},
-		"delay": {Delay: -time.Hour}, "kind's UTF-8": {Kind: "a\xff"}, "header": {Headers: map[string]string{"a": "\xff"}},
-		"attempts": {MaxAttempts: -1}} {
-		d := schedule.Schedule{Name: name, Every: time.Hour, Queue: "q", Task: task}
-		if err := f.s.Put(t.Context(), d); err == nil {
-			t.Errorf("%s is accepted", name)
-		}
-	}
 }

@@ -1,14 +1,8 @@
 package schedule_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
-	"math/rand/v2"
-	"os"
-	"os/exec"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -16,120 +10,6 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/schedule"
 )
-
-// processVariable is the environment variable that makes the test program a process which fires schedules. It has the
-// DSN of their database.
-const processVariable = "DBQ_SCHEDULE_PROCESS"
-
-func TestMain(m *testing.M) {
-	dsn, is := os.LookupEnv(processVariable)
-	if !is {
-		os.Exit(m.Run())
-	}
-	if err := fireForever(dsn); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
-
-// fireForever fires schedules until standard input ends, as Run does but without its pauses: the test moves the clock.
-func fireForever(dsn string) error {
-	ctx, stop := context.WithCancel(context.Background())
-	go func() { // the test ends it, or dies
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		stop()
-	}()
-	c, err := dbq.Open(ctx, dsn)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	s := schedule.New(c)
-	for ctx.Err() == nil {
-		_ = s.FireDue(ctx) // another process may lock the file
-		time.Sleep(time.Millisecond)
-	}
-	return nil
-}
-
-// TestEachTimeFiresOnceAmongKilledProcesses: five processes fire the same schedules for ten simulated days, and are
-// killed at any moment. Each time is enqueued once, none is missed.
-func TestEachTimeFiresOnceAmongKilledProcesses(t *testing.T) {
-	const processes, steps = 5, 80
-	if testing.Short() {
-		t.Skip("it takes several seconds")
-	}
-	f := newFixture(t)
-	crons := map[string]string{"hourly": "0 * * * *", "nightly": "30 2 * * *", "quarters": "*/15 8-17 * * 1-5"}
-	const zone = "Europe/Berlin"
-	for name, cron := range crons {
-		f.put(schedule.Schedule{Name: name, Cron: cron, Zone: zone, CatchUp: schedule.MaxCatchUp})
-	}
-	start := f.now()
-	running := make([]*exec.Cmd, processes)
-	for k := range running {
-		running[k] = f.startProcess()
-	}
-	kill := func(p *exec.Cmd) {
-		f.must(p.Process.Kill()) // SIGKILL
-		_ = p.Wait()
-	}
-	for step := range steps {
-		f.db.Advance(10 * 24 * time.Hour / steps)
-		time.Sleep(time.Duration(rand.Int64N(int64(40 * time.Millisecond))))
-		if step%2 == 0 {
-			k := step / 2 % processes
-			kill(running[k])
-			running[k] = f.startProcess()
-		}
-	}
-	for begun := time.Now(); f.due(); time.Sleep(10 * time.Millisecond) {
-		if time.Since(begun) > time.Minute {
-			t.Fatal("the processes do not catch up")
-		}
-	}
-	for _, p := range running {
-		kill(p)
-	}
-	got := map[string][]time.Time{}
-	times := f.times()
-	for i, task := range f.tasks() {
-		name := task.Headers[schedule.HeaderName]
-		got[name] = append(got[name], times[i])
-	}
-	for name, cron := range crons {
-		want, err := schedule.Preview(schedule.Schedule{Cron: cron, Zone: zone}, start, 2000)
-		f.must(err)
-		end := slices.IndexFunc(want, func(at time.Time) bool { return at.After(f.now()) })
-		if !slices.EqualFunc(got[name], want[:end], time.Time.Equal) {
-			t.Errorf("%s: %d times, want %d", name, len(got[name]), end)
-		}
-	}
-}
-
-// due reports whether a schedule is due.
-func (f fixture) due() bool {
-	all, err := f.s.List(f.Context())
-	f.must(err)
-	now := f.now()
-	return slices.ContainsFunc(all, func(i schedule.Info) bool { return !i.Next.After(now) })
-}
-
-// startProcess starts a process that fires the fixture's schedules.
-func (f fixture) startProcess() *exec.Cmd {
-	f.Helper()
-	program, err := os.Executable()
-	f.must(err)
-	var file string
-	f.must(f.db.DB().QueryRowContext(f.Context(), "SELECT file FROM pragma_database_list WHERE name = 'main'").Scan(&file))
-	p := exec.Command(program)
-	p.Env = append(os.Environ(), processVariable+"=dbqtest:"+file)
-	p.Stderr = os.Stderr
-	_, err = p.StdinPipe() // it ends with this process
-	f.must(err)
-	f.must(p.Start())
-	return p
-}
 
 // TestReconcileOfTwoVersions: two versions of a program that start at the same time delete none of the schedules that
 // they declare both, and in the end, each has its own.

@@ -281,6 +281,12 @@ func TestBadInput(t *testing.T) {
 		"SkipMissed or 0 to 1000": hour(func(d *schedule.Schedule) { d.CatchUp = 1001 }),
 		"Jitter":                  hour(func(d *schedule.Schedule) { d.Jitter = -1 }),
 		"maximum is 3000":         hour(func(d *schedule.Schedule) { d.Task.Payload = make([]byte, 4000) }),
+		"priority":                hour(func(d *schedule.Schedule) { d.Task.Priority = 99 }),
+		"the maximum is 100":      hour(func(d *schedule.Schedule) { d.Task.Kind = strings.Repeat("k", 200) }),
+		"UTF-8":                   hour(func(d *schedule.Schedule) { d.Task.Kind = "a\xff" }),
+		"delay":                   hour(func(d *schedule.Schedule) { d.Task.Delay = -time.Hour }),
+		"header":                  hour(func(d *schedule.Schedule) { d.Task.Headers = map[string]string{"a": "\xff"} }),
+		"attempts":                hour(func(d *schedule.Schedule) { d.Task.MaxAttempts = -1 }),
 	} {
 		if err := f.s.Put(t.Context(), d); !errors.Is(err, dbq.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)

@@ -81,18 +81,6 @@ func TestOnPoisonAfterLastAttemptCrashed(t *testing.T) {
 	}
 }
 
-func TestReleaseStoresTheResult(t *testing.T) {
-	t.Parallel()
-	q := open(t)
-	id := enqueue(t, q, 1, dbq.NewTask{})[0]
-	runEmpty(t, worker.Worker{Queue: q, Handler: worker.HandlerFunc(func(context.Context, dbq.Task) dbq.Outcome {
-		return dbq.Released(time.Hour).WithResult([]byte("half done"))
-	})})
-	if task := get(t, q, id); string(task.Result) != "half done" || task.Attempt != 0 || task.State != dbq.StateCreated {
-		t.Errorf("got %v with %q after %d attempts", task.State, task.Result, task.Attempt)
-	}
-}
-
 type mail struct{ To string }
 
 func TestTypedHandlersGetTheirKinds(t *testing.T) {

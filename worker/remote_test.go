@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"testing"
@@ -167,8 +168,8 @@ func TestGroupEndsWithAFinalError(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer cancel()
 		err := g.Run(ctx)
-		if ctx.Err() != nil {
-			t.Errorf("one worker ended with %v, and the Group went on until its context ended", err)
+		if ctx.Err() != nil || !errors.Is(err, dbq.ErrDenied) {
+			t.Errorf("got %v, and the context's %v: want the refusal to end the Group", err, ctx.Err())
 		}
 	})
 }

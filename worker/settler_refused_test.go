@@ -57,14 +57,6 @@ func drainRefused(t *testing.T, allows string) (dbq.Task, string) {
 	return get(t, q, refused), log.String()
 }
 
-func TestRefusedSettlementIsPoisonWithTheDatabasesMessage(t *testing.T) {
-	t.Parallel()
-	task, _ := drainRefused(t, "new.state = 4")
-	if task.State != dbq.StatePoison || !strings.Contains(string(task.Result), "not this one") {
-		t.Errorf("got %v with %q, want POISON with the database's message", task.State, task.Result)
-	}
-}
-
 func TestSettlementThatCannotPoisonParks(t *testing.T) {
 	t.Parallel()
 	task, _ := drainRefused(t, "new.state = 3")

@@ -76,37 +76,6 @@ func TestServerNoticeIsPrinted(t *testing.T) {
 	}
 }
 
-func TestNoPasswordIsShown(t *testing.T) {
-	u := newUser(t)
-	const secret = "s3cr3tpw"
-	for dsn, code := range map[string]int{
-		"postgres://u:" + secret + "@127.0.0.1:1/x":           exitUnavailable,
-		"postgres://127.0.0.1:1/x?user=u&password=" + secret:  exitUnavailable,
-		"postgres://u:" + secret + "%zz@127.0.0.1:1/x":        exitUsage,
-		"oracle://u:" + secret + "@127.0.0.1:1/x":             exitUnavailable,
-		"oracle://u:" + secret + "@127.0.0.1:1/x?bogus=1":     exitUsage,
-		"mysql9://u:" + secret + "@h/x":                       exitUsage,
-		"u:" + secret + "@h/x":                                exitUsage,
-		"host=127.0.0.1 port=1 password=" + secret:            exitUnavailable,
-		"host=127.0.0.1 port=1 password='" + secret + "?'":    exitUnavailable,
-		"host=127.0.0.1 port=1 password='" + secret:           exitUsage,
-		"host=127.0.0.1 port=1 password='" + secret + "?":     exitUsage,
-		"postgres://u:" + secret + "@127.0.0.1:1/x?bogus=%zz": exitUsage,
-	} {
-		for _, verb := range []string{"migrate", "stats"} {
-			o := u.run("--dsn", dsn, verb).fails(code)
-			if strings.Contains(o.err+o.out, secret) {
-				t.Errorf("the password is shown: %s", o.err)
-			}
-		}
-		env := *u
-		env.env = append(env.env, "DBQ_DSN="+dsn)
-		if o := env.run("list").fails(code); strings.Contains(o.err, secret) {
-			t.Errorf("the password is shown: %s", o.err)
-		}
-	}
-}
-
 func TestExitCodesOfDatabases(t *testing.T) {
 	u := newUser(t)
 	u.run("--dsn", "missing.db", "stats").fails(exitNotMigrated, "missing.db", "dbq migrate")

@@ -22,7 +22,7 @@ func TestQueueVerbs(t *testing.T) {
 	}
 	u.run("queue", "pause", "mail", "--reason", "the server\u202e is down", "--by", "ann").has("paused mail")
 	u.run("queue", "list").has("mail", "for ", `the server\u202e is down`)
-	u.run("work", "-q", "mail", "--until-empty", "--", "true")
+	u.run("work", "-q", "mail", "--until-empty", "--", "true").fails(exitFailed, "paused")
 	u.run("show", id).has("CREATED")
 	u.run("queue", "set", "mail", "--concurrency", "3", "--keep-completed", "7d", "--lease", "2m",
 		"--history", "none").has("set mail")

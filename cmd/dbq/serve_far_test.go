@@ -150,3 +150,15 @@ func TestForwardThroughKillsOfTheFarSide(t *testing.T) {
 	}
 	t.Logf("%d deliveries failed by %d kills", deliveries.failed.Load(), kills)
 }
+
+// until waits until something is so.
+func until(ctx context.Context, t *testing.T, so func() bool) {
+	t.Helper()
+	for !so() {
+		select {
+		case <-ctx.Done():
+			t.Fatal("it takes too long")
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}

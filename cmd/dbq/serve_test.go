@@ -102,28 +102,6 @@ func TestServeAnswersForEachDatabase(t *testing.T) {
 	}
 }
 
-// TestServeStopsInOrder stops a server while a request waits for tasks.
-func TestServeStopsInOrder(t *testing.T) {
-	u := newUser(t)
-	s := u.serveProcess()
-	answered := make(chan int, 1)
-	go func() {
-		r, err := http.Post(s.url+"/v1/db/default/queues/mail/checkout", "application/json",
-			strings.NewReader(`{"wait_seconds": 60}`))
-		if err != nil {
-			answered <- 0
-			return
-		}
-		r.Body.Close()
-		answered <- r.StatusCode
-	}()
-	time.Sleep(300 * time.Millisecond) // the request is under way, or about to be
-	s.stops()
-	if status := <-answered; status != 200 {
-		t.Errorf("the waiting request got %d, want 200 without tasks", status)
-	}
-}
-
 func TestServeRefusesInvalidConfigurations(t *testing.T) {
 	u := newUser(t)
 	file := func(text string) string {

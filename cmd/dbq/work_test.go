@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // sh is a work command line that runs a shell script for each task.
@@ -183,21 +182,6 @@ func TestKilledWorkersTaskIsTakenOver(t *testing.T) {
 		if worker := a.(map[string]any)["worker"].(string); !strings.HasSuffix(worker, "/q") {
 			t.Errorf("an attempt by %q", worker)
 		}
-	}
-}
-
-func TestWorkKeepsItsLease(t *testing.T) {
-	u := newUser(t)
-	id := u.run("enqueue", "-q", "q").id()
-	b := u.start(sh(`touch started; until [ -e go ]; do sleep 0.01; done; echo $DBQ_ATTEMPT`, "--until-empty",
-		"--lease", "300ms")...)
-	eventually(t, "the program runs", func() bool { return exists(u.file("started")) })
-	begin := time.Now()
-	eventually(t, "several leases are over", func() bool { return time.Since(begin) > time.Second })
-	u.write("go", "")
-	b.wait().ok()
-	if task := u.task(id); task["state"] != "COMPLETED" || task["result"] != "1\n" {
-		t.Errorf("%v", task)
 	}
 }
 
