@@ -392,13 +392,16 @@ func operateBeside(t *test, p *proxy.Proxy, c *dbq.Client, q *dbq.Queue, goesOn 
 	after := t.get(direct, task.ID)
 	what := fmt.Sprintf("cut at %v, the task goes on: %v", r, goesOn)
 	maybe, wrong := errors.Is(err, dbq.ErrMayHaveHappened), errors.Is(err, dbq.ErrWrongState)
+	gaveUp := errors.Is(err, dbq.ErrUnavailable) && !maybe
 	switch {
 	case !fired:
+	case gaveUp && before.State == state.Created:
+		t.Errorf("%s: the call was done, and reports that nothing happened: %v", what, err)
 	case err == nil && otherErr == nil:
 		t.Errorf("%s: both operators' calls report that they reenqueued the task", what)
 	case goesOn && before.State == state.Created && after.State != state.Error:
 		t.Errorf("%s: the call was done, and the task parked again since; then it was done once more (error %v)", what, err)
-	case err != nil && !maybe && !wrong:
+	case err != nil && !maybe && !wrong && !gaveUp:
 		t.Errorf("%s: got error %v", what, err)
 	case wrong && !maybe && otherErr != nil:
 		t.Errorf("%s: the call reports that nothing happened, and the other operator did not do it either: %v", what, err)
