@@ -8,6 +8,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/bridge"
 	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // panicking fails, then panics, then works.
@@ -34,7 +35,7 @@ func TestBreakerClosesAfterAPanic(t *testing.T) {
 		To: &panicking{Enqueuer: bridge.ToQueue(far.Queue("in"))}, MaxFailures: 1, Pause: 50 * time.Millisecond,
 	})
 	_, err := near.Queue("out").Enqueue(t.Context(), dbq.NewTask{})
-	must(t, err)
+	check.OK(t, err)
 	for range 6 { // each time, the breaker may try again
 		near.Run(f.Worker(near.Queue("out")))
 		time.Sleep(100 * time.Millisecond)

@@ -20,6 +20,7 @@ import (
 	_ "github.com/dbq-go/dbq/dialect/mysql"
 	_ "github.com/dbq-go/dbq/dialect/postgres"
 	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 const (
@@ -102,7 +103,7 @@ func TestEachTaskOnceThroughKills(t *testing.T) {
 	clients := make([]*dbq.Client, len(chain))
 	for i, dsn := range chain {
 		c, err := openChain(t.Context(), dsn, prefix)
-		must(t, err)
+		check.OK(t, err)
 		clients[i] = c
 		t.Cleanup(func() {
 			if err := access.Of(c).Store.DropTables(context.WithoutCancel(t.Context())); err != nil {
@@ -116,8 +117,8 @@ func TestEachTaskOnceThroughKills(t *testing.T) {
 		cmd.Env = append(os.Environ(), chainVariable+"="+prefix+" "+strings.Join(chain, " "))
 		cmd.Stderr = os.Stderr
 		in, err := cmd.StdinPipe()
-		must(t, err)
-		must(t, cmd.Start())
+		check.OK(t, err)
+		check.OK(t, cmd.Start())
 		return func() {
 			_ = cmd.Process.Kill()
 			_ = cmd.Wait()
@@ -131,7 +132,7 @@ func TestEachTaskOnceThroughKills(t *testing.T) {
 			batch[i] = dbq.NewTask{Kind: fmt.Sprint(k*len(batch) + i), Key: fmt.Sprint(i % 7)}
 		}
 		_, err := clients[0].Queue(chainQueue).EnqueueMany(t.Context(), batch)
-		must(t, err)
+		check.OK(t, err)
 		kill := child()
 		time.Sleep(300*time.Millisecond + rand.N(700*time.Millisecond))
 		kill()
@@ -170,6 +171,6 @@ func TestEachTaskOnceThroughKills(t *testing.T) {
 func chainTasks(t *testing.T, c *dbq.Client, states ...dbq.State) []dbq.Task {
 	t.Helper()
 	page, err := admin.New(c).List(t.Context(), admin.Filter{Queue: chainQueue, States: states, Limit: 10_000})
-	must(t, err)
+	check.OK(t, err)
 	return page.Tasks
 }

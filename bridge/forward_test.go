@@ -16,6 +16,7 @@ import (
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/bridge"
 	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -23,7 +24,7 @@ func newForwarder(t testing.TB, cfg bridge.ForwarderConfig) *bridge.Forwarder {
 	t.Helper()
 	cfg.Logger = slog.New(slog.DiscardHandler)
 	f, err := bridge.NewForwarder(cfg)
-	must(t, err)
+	check.OK(t, err)
 	return f
 }
 
@@ -48,14 +49,14 @@ func TestForwardKeepsAReplacedPayload(t *testing.T) {
 	for _, payload := range []string{"old", "new"} {
 		_, err := near.Queue("out").EnqueueMany(t.Context(), []dbq.NewTask{{Payload: []byte(payload),
 			Unique: &dbq.Unique{Key: "k", OnConflict: dbq.UniqueReplace}}})
-		must(t, err)
+		check.OK(t, err)
 		near.Run(f.Worker(near.Queue("out")))
 		near.Advance(time.Minute)
 	}
 	near.Run(f.Worker(near.Queue("out")))
 	near.WantTasks("out", dbq.StateCompleted, 1)
 	tasks, err := far.Queue("in").Checkout(t.Context(), 10, time.Minute)
-	must(t, err)
+	check.OK(t, err)
 	var got []string
 	for _, task := range tasks {
 		got = append(got, string(task.Payload))
@@ -70,7 +71,7 @@ func farSides(t *testing.T, q *dbq.Queue) map[string]bridge.Enqueuer {
 	secret := bridge.NewSecret()
 	s := serve(t, newReceiver(t, bridge.ReceiverConfig{Queue: q, Secrets: []bridge.Secret{secret}, Tasks: true}).ServeHTTP)
 	to, err := bridge.ToURL(local(s.URL, secret))
-	must(t, err)
+	check.OK(t, err)
 	return map[string]bridge.Enqueuer{"direct": bridge.ToQueue(q), "HTTP": to}
 }
 
@@ -83,7 +84,7 @@ func TestForwardKeepsTheTask(t *testing.T) {
 			Headers: map[string]string{"h": "v"},
 		}
 		_, err := near.Queue("out").EnqueueMany(t.Context(), []dbq.NewTask{sent, {Payload: []byte{}}, {}, {Delay: time.Hour}})
-		must(t, err)
+		check.OK(t, err)
 		f := newForwarder(t, bridge.ForwarderConfig{To: farSides(t, far.Queue("in"))[way]})
 		near.Run(f.Worker(near.Queue("out")))
 		near.WantTasks("out", dbq.StateCompleted, 3)
@@ -120,18 +121,18 @@ func TestForwardedOnceDespiteLostAnswers(t *testing.T) {
 		f := newForwarder(t, bridge.ForwarderConfig{To: to, MaxFailures: 1000})
 		const n = 10
 		_, err := near.Queue("out").EnqueueMany(t.Context(), make([]dbq.NewTask, n))
-		must(t, err)
+		check.OK(t, err)
 		w := f.Worker(near.Queue("out"))
 		w.BatchSize = 1
 		near.Run(w)
 		for { // the far tasks complete and are removed before the repetition
 			tasks, err := far.Queue("in").Checkout(t.Context(), n, time.Minute)
-			must(t, err)
+			check.OK(t, err)
 			if len(tasks) == 0 {
 				break
 			}
 			for _, task := range tasks {
-				must(t, far.Queue("in").Settle(t.Context(), task.Lease, dbq.Deleted()))
+				check.OK(t, far.Queue("in").Settle(t.Context(), task.Lease, dbq.Deleted()))
 			}
 		}
 		for range 20 {
@@ -155,7 +156,7 @@ func TestForwardThroughOneDatabase(t *testing.T) {
 	t.Parallel()
 	db := dbqtest.New(t)
 	id, err := db.Queue("a").Enqueue(t.Context(), dbq.NewTask{Reference: "r"})
-	must(t, err)
+	check.OK(t, err)
 	for _, hop := range [][2]string{{"a", "b"}, {"b", "c"}} {
 		f := newForwarder(t, bridge.ForwarderConfig{To: bridge.ToQueue(db.Queue(hop[1]))})
 		db.Run(f.Worker(db.Queue(hop[0])))
@@ -172,11 +173,11 @@ func TestForwardRefused(t *testing.T) {
 	for _, way := range []string{"direct", "HTTP"} {
 		near, far := dbqtest.New(t), dbqtest.New(t, dbq.WithMaxPayload(100))
 		_, err := far.Queue("in").Enqueue(t.Context(), dbq.NewTask{Reference: "taken"})
-		must(t, err)
+		check.OK(t, err)
 		_, err = near.Queue("out").EnqueueMany(t.Context(), []dbq.NewTask{
 			{Reference: "large", Payload: make([]byte, 101)}, {Reference: "taken"}, {Reference: "good"},
 		})
-		must(t, err)
+		check.OK(t, err)
 		f := newForwarder(t, bridge.ForwarderConfig{To: farSides(t, far.Queue("in"))[way]})
 		near.Run(f.Worker(near.Queue("out")))
 		for _, task := range near.Tasks("out") {
@@ -219,9 +220,9 @@ func TestOutageUsesNoAttempts(t *testing.T) {
 		r.ServeHTTP(w, req)
 	})
 	to, err := bridge.ToURL(local(s.URL, secret))
-	must(t, err)
+	check.OK(t, err)
 	_, err = near.Queue("out").Enqueue(t.Context(), dbq.NewTask{MaxAttempts: 1})
-	must(t, err)
+	check.OK(t, err)
 	f := newForwarder(t, bridge.ForwarderConfig{To: to, Pause: time.Millisecond})
 	w := f.Worker(near.Queue("out"))
 	for range 10 { // not Run, which would not end where a step takes longer than the pause
@@ -242,7 +243,7 @@ func TestTooLateForTheWindow(t *testing.T) {
 	f := newForwarder(t, bridge.ForwarderConfig{To: to, Window: time.Hour, MaxFailures: 1000})
 	clock := bridge.SetClock(f)
 	id, err := near.Queue("out").Enqueue(t.Context(), dbq.NewTask{Delay: 48 * time.Hour})
-	must(t, err)
+	check.OK(t, err)
 	w := f.Worker(near.Queue("out"))
 	step := func(d time.Duration) dbq.Task {
 		t.Helper()
@@ -250,7 +251,7 @@ func TestTooLateForTheWindow(t *testing.T) {
 		clock.Add(int64(d))
 		near.Run(w)
 		task, err := near.Get(t.Context(), id)
-		must(t, err)
+		check.OK(t, err)
 		return task
 	}
 	if task := step(48 * time.Hour); task.State != dbq.StateCreated {
@@ -261,7 +262,7 @@ func TestTooLateForTheWindow(t *testing.T) {
 		t.Fatalf("it is %v: %s", task.State, task.Result)
 	}
 	far.WantTasks("in", dbq.StateCreated, 1)
-	must(t, admin.New(near.Client).Operate(t.Context(), admin.Reenqueue, id))
+	check.OK(t, admin.New(near.Client).Operate(t.Context(), admin.Reenqueue, id))
 	if task := step(time.Minute); task.State != dbq.StateCompleted {
 		t.Errorf("after an operator's decision it is %v: %s", task.State, task.Result)
 	}
@@ -292,7 +293,7 @@ func TestOutageOfTheFarSideUsesNoWindow(t *testing.T) {
 		})
 		ahead := bridge.SetClock(f)
 		_, err := near.Queue("out").EnqueueMany(t.Context(), make([]dbq.NewTask, 3))
-		must(t, err)
+		check.OK(t, err)
 		w := f.Worker(near.Queue("out"))
 		w.BatchSize = 1
 		for range 3 {
@@ -357,7 +358,7 @@ func TestBadTaskDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	near, far := dbqtest.New(t), dbqtest.New(t)
 	_, err := near.Queue("out").EnqueueMany(t.Context(), []dbq.NewTask{{}, {Kind: "bad", MaxAttempts: 2}, {}, {}})
-	must(t, err)
+	check.OK(t, err)
 	w := newForwarder(t, bridge.ForwarderConfig{To: failing{bridge.ToQueue(far.Queue("in"))}}).Worker(near.Queue("out"))
 	near.Run(w)
 	near.WantTasks("out", dbq.StateCompleted, 3)

@@ -13,6 +13,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/bridge"
 	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // FuzzReceiver sends any signed message: the answer is a success, or a problem of the message.
@@ -61,7 +62,7 @@ func FuzzFarSide(f *testing.F) {
 		_, _ = w.Write(*body.Load())
 	})
 	to, err := bridge.ToURL(local(s.URL))
-	must(f, err)
+	check.OK(f, err)
 	f.Add(uint16(202), []byte(`{"tasks":[{"id":"01a217bb-bd5c-7e23-ab30-97e7ec3729c9","duplicate":true}]}`))
 	f.Add(uint16(422), []byte(`{"type":"urn:dbq:problem:invalid","detail":"the queue does not accept such a task\u0000"}`))
 	f.Add(uint16(503), []byte(`{"type":"urn:dbq:problem:unavailable","detail":"\n"}`))

@@ -12,6 +12,7 @@ import (
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/bridge"
 	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // TestForwardingLoopsEnd forwards from A to B and back, directly and over HTTP.
@@ -25,7 +26,7 @@ func TestForwardingLoopsEnd(t *testing.T) {
 			_, err := a.Queue("q").EnqueueMany(t.Context(), []dbq.NewTask{
 				{Kind: "k"}, {Headers: map[string]string{"h": "v", bridge.HopsHeader: "-9"}},
 			})
-			must(t, err)
+			check.OK(t, err)
 			for range 2 * bridge.MaxHops {
 				a.Run(there.Worker(a.Queue("q")))
 				b.Run(back.Worker(b.Queue("q")))
@@ -66,7 +67,7 @@ func TestFullHeadersAreForwarded(t *testing.T) {
 			_, err := near.Queue("out").Enqueue(t.Context(), dbq.NewTask{
 				Reference: name, Headers: map[string]string{"h": headers["h"]},
 			})
-			must(t, err)
+			check.OK(t, err)
 		}
 		f := newForwarder(t, bridge.ForwarderConfig{To: farSides(t, far.Queue("in"))[way]})
 		near.Run(f.Worker(near.Queue("out")))
@@ -87,11 +88,11 @@ func TestRejectedPoison(t *testing.T) {
 	for _, way := range []string{"direct", "HTTP"} {
 		near, far := dbqtest.New(t), dbqtest.New(t, dbq.WithMaxPayload(100))
 		_, err := far.Queue("in").Enqueue(t.Context(), dbq.NewTask{Reference: "taken"})
-		must(t, err)
+		check.OK(t, err)
 		_, err = near.Queue("out").EnqueueMany(t.Context(), []dbq.NewTask{
 			{Reference: "large", Payload: make([]byte, 101)}, {Reference: "taken"}, {Reference: "good"},
 		})
-		must(t, err)
+		check.OK(t, err)
 		f := newForwarder(t, bridge.ForwarderConfig{To: farSides(t, far.Queue("in"))[way], Rejected: bridge.Poison})
 		near.Run(f.Worker(near.Queue("out")))
 		for _, task := range near.Tasks("out") {
@@ -115,12 +116,12 @@ func TestRejectedPoison(t *testing.T) {
 func TestForwarderObeysLimits(t *testing.T) {
 	t.Parallel()
 	near, far := dbqtest.New(t), dbqtest.New(t)
-	must(t, admin.New(near.Client).ConfigureLimits(t.Context(), "out", func(l *admin.QueueLimits) {
+	check.OK(t, admin.New(near.Client).ConfigureLimits(t.Context(), "out", func(l *admin.QueueLimits) {
 		l.Leased = 3
 		l.Rate = admin.Rate{Starts: 5, Per: time.Hour, Burst: 5}
 	}))
 	_, err := near.Queue("out").EnqueueMany(t.Context(), make([]dbq.NewTask, 12))
-	must(t, err)
+	check.OK(t, err)
 	to := &largest{Enqueuer: bridge.ToQueue(far.Queue("in"))}
 	w := newForwarder(t, bridge.ForwarderConfig{To: to}).Worker(near.Queue("out"))
 	near.Run(w)

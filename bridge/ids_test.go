@@ -6,6 +6,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/bridge"
 	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // TestForwardFindsItsIDInAnotherQueue forwards a task whose far id another queue of the far database has, as a caller
@@ -17,7 +18,7 @@ func TestForwardFindsItsIDInAnotherQueue(t *testing.T) {
 		for _, to := range []string{"other", "in"} {
 			near := dbqtest.New(t)
 			_, err := near.Queue("out").Enqueue(t.Context(), task)
-			must(t, err)
+			check.OK(t, err)
 			f := newForwarder(t, bridge.ForwarderConfig{To: farSides(t, far.Queue(to))[way]})
 			near.Run(f.Worker(near.Queue("out")))
 			if got := near.Tasks("out")[0]; got.Parked() != (to == "in") {

@@ -14,6 +14,7 @@ import (
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/bridge"
 	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -43,7 +44,7 @@ func TestForwardKeepsTheOrderOfKeys(t *testing.T) {
 	const tasks, keys = 60, 4
 	near, far := dbqtest.New(t), dbqtest.New(t)
 	for _, q := range []*dbq.Queue{near.Queue("out"), far.Queue("in")} {
-		must(t, admin.New(q.Client()).ConfigureLimits(t.Context(), q.Name(), func(l *admin.QueueLimits) {
+		check.OK(t, admin.New(q.Client()).ConfigureLimits(t.Context(), q.Name(), func(l *admin.QueueLimits) {
 			l.Order = admin.OrderBlock
 		}))
 	}
@@ -54,7 +55,7 @@ func TestForwardKeepsTheOrderOfKeys(t *testing.T) {
 		want[ts[i].Key] = append(want[ts[i].Key], ts[i].Reference)
 	}
 	_, err := near.Queue("out").EnqueueMany(t.Context(), ts)
-	must(t, err)
+	check.OK(t, err)
 
 	to := &arrivals{seen: map[string]bool{}, order: map[string][]string{}}
 	to.Enqueuer = bridge.ToQueue(far.Queue("in"))
@@ -70,7 +71,7 @@ func TestForwardKeepsTheOrderOfKeys(t *testing.T) {
 		}
 	}
 	stop()
-	must(t, <-ended)
+	check.OK(t, <-ended)
 	near.WantTasks("out", dbq.StateCompleted, tasks)
 	far.WantTasks("in", dbq.StateCreated, tasks)
 

@@ -18,6 +18,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/bridge"
 	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/google/uuid"
 )
 
@@ -25,7 +26,7 @@ func newReceiver(t testing.TB, cfg bridge.ReceiverConfig) *bridge.Receiver {
 	t.Helper()
 	cfg.Logger = slog.New(slog.DiscardHandler)
 	r, err := bridge.NewReceiver(cfg)
-	must(t, err)
+	check.OK(t, err)
 	return r
 }
 
@@ -33,7 +34,7 @@ func newReceiver(t testing.TB, cfg bridge.ReceiverConfig) *bridge.Receiver {
 func signed(t testing.TB, url, id string, at time.Time, body string, s bridge.Secret) *http.Request {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), "POST", url, strings.NewReader(body))
-	must(t, err)
+	check.OK(t, err)
 	bridge.Sign(req.Header, []bridge.Secret{s}, id, at, []byte(body))
 	return req
 }
@@ -51,10 +52,10 @@ type reply struct {
 func do(t testing.TB, req *http.Request) (out reply) {
 	t.Helper()
 	resp, err := http.DefaultClient.Do(req)
-	must(t, err)
+	check.OK(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	must(t, err)
+	check.OK(t, err)
 	if err := json.Unmarshal(body, &out); err != nil {
 		t.Fatalf("%d %s: %v", resp.StatusCode, body, err)
 	}
@@ -81,7 +82,7 @@ func TestReceiverEnqueuesOnce(t *testing.T) {
 		t.Fatalf("got %+v", first)
 	}
 	task, err := db.Get(t.Context(), first.ID)
-	must(t, err)
+	check.OK(t, err)
 	if task.Kind != "order.paid" || string(task.Payload) != `{"type":"order.paid"}` || task.Reference != "msg_1" ||
 		fmt.Sprint(task.Headers) != "map[traceparent:00-a-b-01]" {
 		t.Errorf("the task is %+v", task)
@@ -95,8 +96,8 @@ func TestReceiverEnqueuesOnce(t *testing.T) {
 	}
 	again("while it waits")
 	leased, err := db.Queue("in").Checkout(t.Context(), 1, time.Minute)
-	must(t, err)
-	must(t, db.Queue("in").Settle(t.Context(), leased[0].Lease, dbq.Deleted()))
+	check.OK(t, err)
+	check.OK(t, db.Queue("in").Settle(t.Context(), leased[0].Lease, dbq.Deleted()))
 	again("after it was removed")
 	if got := do(t, signed(t, s.URL, "msg_2", time.Now(), `not json`, current)); got.Status != 202 || got.Duplicate {
 		t.Errorf("another message: %+v", got)
@@ -119,7 +120,7 @@ func TestReceiverTakesTheKindFromTheFieldType(t *testing.T) {
 	} {
 		got := do(t, signed(t, s.URL, want+uuid.NewString(), time.Now(), body, secret))
 		task, err := db.Get(t.Context(), got.ID)
-		must(t, err)
+		check.OK(t, err)
 		if task.Kind != want {
 			t.Errorf("%s: the kind is %q, want %q", body, task.Kind, want)
 		}
@@ -188,7 +189,7 @@ func TestReceiverRefuses(t *testing.T) {
 	if n := len(db.Tasks("in")); n != 0 {
 		t.Errorf("%d tasks", n)
 	}
-	must(t, db.Close())
+	check.OK(t, db.Close())
 	if got := do(t, signed(t, s.URL, "m", time.Now(), body, secret)); got.Status != 503 || got.retryAfter == "" {
 		t.Errorf("without a database: %+v", got)
 	}
@@ -202,13 +203,13 @@ func TestReceiverRefusesSlowMessages(t *testing.T) {
 		Queue: db.Queue("in"), Secrets: []bridge.Secret{secret}, ReadTimeout: 200 * time.Millisecond,
 	}).ServeHTTP)
 	conn, err := net.Dial("tcp", s.Listener.Addr().String())
-	must(t, err)
+	check.OK(t, err)
 	defer conn.Close()
 	req := signed(t, s.URL, "m", time.Now(), "0123456789", secret)
 	fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n")
-	must(t, req.Header.Write(conn))
+	check.OK(t, req.Header.Write(conn))
 	fmt.Fprint(conn, "\r\n01234")
-	must(t, conn.SetReadDeadline(time.Now().Add(5*time.Second)))
+	check.OK(t, conn.SetReadDeadline(time.Now().Add(5*time.Second)))
 	response, err := io.ReadAll(conn)
 	if err != nil || !strings.Contains(string(response), "408 Request Timeout") {
 		t.Errorf("got %s, %v", response, err)
@@ -230,14 +231,14 @@ func TestReceiverRefusesWithoutTheBody(t *testing.T) {
 			bridge.Fill(receiver)
 		}
 		conn, err := net.Dial("tcp", s.Listener.Addr().String())
-		must(t, err)
+		check.OK(t, err)
 		fmt.Fprintf(conn, "%s / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n", method)
-		must(t, conn.SetReadDeadline(time.Now().Add(10*time.Second)))
+		check.OK(t, conn.SetReadDeadline(time.Now().Add(10*time.Second)))
 		response, err := io.ReadAll(conn)
 		if err != nil || !strings.Contains(string(response), want) {
 			t.Errorf("%s: got %q, %v, want %s", method, response, err, want)
 		}
-		must(t, conn.Close())
+		check.OK(t, conn.Close())
 	}
 }
 
@@ -279,7 +280,7 @@ func TestWebhookToReceiver(t *testing.T) {
 	})
 	const n = 4 // below the breaker's limit
 	_, err := near.Queue("out").EnqueueMany(context.Background(), make([]dbq.NewTask, n))
-	must(t, err)
+	check.OK(t, err)
 	w := newWebhook(t, bridge.WebhookConfig{Endpoint: local(s.URL, secret)}).Worker(near.Queue("out"))
 	w.Logger = slog.New(slog.DiscardHandler)
 	near.Run(w)
@@ -364,10 +365,10 @@ func TestSlowSendersMakeRoom(t *testing.T) {
 	}).ServeHTTP)
 	for range 2 {
 		conn, err := net.Dial("tcp", s.Listener.Addr().String())
-		must(t, err)
+		check.OK(t, err)
 		defer conn.Close()
 		fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n")
-		must(t, signed(t, s.URL, "m", time.Now(), "0123456789", bridge.NewSecret()).Header.Write(conn))
+		check.OK(t, signed(t, s.URL, "m", time.Now(), "0123456789", bridge.NewSecret()).Header.Write(conn))
 		fmt.Fprint(conn, "\r\n01234")
 	}
 	var got reply

@@ -18,16 +18,10 @@ import (
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/bridge"
 	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // serve starts a server for a test.
 func serve(t testing.TB, h http.HandlerFunc) *httptest.Server {
@@ -49,7 +43,7 @@ func newWebhook(t testing.TB, cfg bridge.WebhookConfig) *bridge.Webhook {
 	t.Helper()
 	cfg.Logger = slog.New(slog.DiscardHandler)
 	hook, err := bridge.NewWebhook(cfg)
-	must(t, err)
+	check.OK(t, err)
 	return hook
 }
 
@@ -70,7 +64,7 @@ func TestWebhookSendsTheTask(t *testing.T) {
 		Kind: "order.paid", Payload: []byte(`{"order":42}`),
 		Headers: map[string]string{"traceparent": "00-a-b-01", "baggage": "k=v\r\nEvil: 1", "tag": "not sent"},
 	})
-	must(t, err)
+	check.OK(t, err)
 	done := db.Run(newWebhook(t, bridge.WebhookConfig{Endpoint: e}).Worker(db.Queue("q")))
 	if len(done) != 1 || done[0].State != dbq.StateCompleted || len(done[0].Result) != dbq.MaxResult {
 		t.Fatalf("got %+v, want one COMPLETED task with a result that is cut", done)
@@ -131,13 +125,13 @@ func TestWebhookAnswers(t *testing.T) {
 				}
 			})
 			_, err := db.Queue("q").Enqueue(t.Context(), dbq.NewTask{})
-			must(t, err)
+			check.OK(t, err)
 			hook := newWebhook(t, bridge.WebhookConfig{Endpoint: local(s.URL + "/path-token"), OnStatus: map[int]bridge.Action{
 				409: bridge.Complete, 422: bridge.Poison, 501: bridge.Park,
 			}})
 			task, found := db.Step(hook.Worker(db.Queue("q")))
 			now, err := db.Now(t.Context())
-			must(t, err)
+			check.OK(t, err)
 			if !found || task.State != c.state || task.Attempt != 1 {
 				t.Fatalf("got %+v", task)
 			}
@@ -158,7 +152,7 @@ func TestWebhookPausesTheQueueOnRequest(t *testing.T) {
 	db := dbqtest.New(t)
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) })
 	_, err := db.Queue("q").EnqueueMany(t.Context(), make([]dbq.NewTask, 3))
-	must(t, err)
+	check.OK(t, err)
 	hook := newWebhook(t, bridge.WebhookConfig{
 		Endpoint: local(s.URL), OnStatus: map[int]bridge.Action{410: bridge.PauseQueue},
 	})
@@ -167,7 +161,7 @@ func TestWebhookPausesTheQueueOnRequest(t *testing.T) {
 	}
 	db.WantTasks("q", dbq.StateCreated, 3)
 	queues, err := admin.New(db.Client).Queues(t.Context())
-	must(t, err)
+	check.OK(t, err)
 	if len(queues) != 1 || !queues[0].Paused || !strings.Contains(queues[0].Reason, "410 Gone") {
 		t.Errorf("the queues are %+v", queues)
 	}
@@ -188,7 +182,7 @@ func TestBreakerKeepsAttempts(t *testing.T) {
 	})
 	for range tasks {
 		_, err := db.Queue("q").Enqueue(t.Context(), dbq.NewTask{MaxAttempts: 100})
-		must(t, err)
+		check.OK(t, err)
 	}
 	e := local(s.URL)
 	e.MaxFailures, e.Pause = failures, 300*time.Millisecond
@@ -213,7 +207,7 @@ func TestBreakerKeepsAttempts(t *testing.T) {
 		}
 	}
 	cancel()
-	must(t, <-ended)
+	check.OK(t, <-ended)
 	db.WantTasks("q", dbq.StateCompleted, tasks)
 }
 
@@ -235,7 +229,7 @@ func TestNothingSecretIsShown(t *testing.T) {
 	} {
 		q := db.Queue([]string{"slow", "broken", "refusing", "private"}[i])
 		_, err := q.Enqueue(t.Context(), dbq.NewTask{Payload: []byte("planted")})
-		must(t, err)
+		check.OK(t, err)
 		e.URL += "?key=planted"
 		e.Header = http.Header{"Authorization": {"planted"}}
 		e.Timeout = 300 * time.Millisecond

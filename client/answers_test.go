@@ -12,6 +12,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/client"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -55,7 +56,7 @@ func TestOneBadResponseToASettleLosesNoOutcome(t *testing.T) {
 				return dbq.Completed([]byte("done"))
 			}))
 			stop := s.start(w)
-			eventually(t, "it ends", func() bool { return s.task(e).Ended() })
+			check.Eventually(t, "it ends", func() bool { return s.task(e).Ended() })
 			if got := s.task(e); got.State != dbq.StateCompleted || calls.Load() != 1 {
 				t.Errorf("after %d calls that completed it, the task is %s: %s", calls.Load(), got.State, got.Result)
 			}
@@ -95,7 +96,7 @@ func TestNothingGrowsWhileSettlesFail(t *testing.T) {
 	w.Lease, w.Concurrency, w.Batch = 30*time.Second, 2, 10
 	w.DrainTimeout, w.Grace = 100*time.Millisecond, 100*time.Millisecond
 	stop := s.start(w)
-	eventually(t, "two are handled", func() bool { return calls.Load() == 2 })
+	check.Eventually(t, "two are handled", func() bool { return calls.Load() == 2 })
 	time.Sleep(time.Second) // in which it could handle all of them
 	n := 0
 	for _, e := range es {

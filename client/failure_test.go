@@ -13,6 +13,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/worker"
 )
@@ -34,13 +35,13 @@ func TestLostResponsesLoseNoTask(t *testing.T) {
 	}))
 	w := s.worker(worker.Func(func(context.Context, dbq.Task) error { return nil }))
 	w.UntilEmpty, w.Concurrency, w.PollMax = true, 4, time.Second // Run ends after a lease without a lost checkout
-	must(t, w.Run(t.Context()))
+	check.OK(t, w.Run(t.Context()))
 	for _, e := range es {
 		if got := s.task(e); got.State != dbq.StateCompleted {
 			t.Errorf("got %+v", got)
 		}
 		history, err := admin.New(s.db).Attempts(t.Context(), e.ID)
-		must(t, err)
+		check.OK(t, err)
 		completed := 0
 		for _, a := range history {
 			if a.Outcome == dbq.AttemptCompleted {
@@ -69,11 +70,11 @@ func TestCancelledTaskEndsItsHandler(t *testing.T) {
 		return nil
 	})))
 	<-began
-	must(t, admin.New(s.db).Operate(t.Context(), state.Cancel, e.ID))
+	check.OK(t, admin.New(s.db).Operate(t.Context(), state.Cancel, e.ID))
 	if cause := <-ended; !errors.Is(cause, dbq.ErrLeaseLost) {
 		t.Errorf("the cause is %v", cause)
 	}
-	must(t, stop())
+	check.OK(t, stop())
 	if got := s.task(e); got.State != dbq.StatePoison || !got.Cancelled {
 		t.Errorf("got %+v", got)
 	}
@@ -114,9 +115,9 @@ func TestTaskIsRedeliveredAfterAnOutage(t *testing.T) {
 		t.Errorf("the cause is %v", cause)
 	}
 	stopSecond := s.start(second)
-	eventually(t, "the other worker completes it", func() bool { return s.task(e).State == dbq.StateCompleted })
-	must(t, stop())
-	must(t, stopSecond())
+	check.Eventually(t, "the other worker completes it", func() bool { return s.task(e).State == dbq.StateCompleted })
+	check.OK(t, stop())
+	check.OK(t, stopSecond())
 	if got := s.task(e); string(got.Result) != "second" {
 		t.Errorf("got %+v", got)
 	}
@@ -144,7 +145,7 @@ func TestTasksOfALateCheckoutAreReleased(t *testing.T) {
 	cancel()
 	e := s.enqueue("a")[0]
 	close(goOn)
-	must(t, <-ended)
+	check.OK(t, <-ended)
 	if got := s.task(e); got.State != dbq.StateCreated || got.Attempt != 0 {
 		t.Errorf("got %+v", got)
 	}
@@ -168,7 +169,7 @@ func TestRunEndsThoughTheServerIsAway(t *testing.T) {
 	stop := s.start(w)
 	<-began
 	begin := time.Now()
-	must(t, stop())
+	check.OK(t, stop())
 	if took := time.Since(begin); took > 10*time.Second {
 		t.Errorf("the stop took %v", took)
 	}
@@ -200,13 +201,13 @@ func TestOutcomesSurviveAnOutage(t *testing.T) {
 		return nil
 	}))
 	stop := s.start(w)
-	eventually(t, "the outage is found", func() bool { return strings.Contains(s.log.String(), "does not answer") })
+	check.Eventually(t, "the outage is found", func() bool { return strings.Contains(s.log.String(), "does not answer") })
 	time.Sleep(1200 * time.Millisecond)
 	away.Store(false)
 	for _, e := range es {
-		eventually(t, "the task is completed", func() bool { return s.task(e).State == dbq.StateCompleted })
+		check.Eventually(t, "the task is completed", func() bool { return s.task(e).State == dbq.StateCompleted })
 	}
-	must(t, stop())
+	check.OK(t, stop())
 }
 
 // TestOneRefusedOutcomeDelaysNoOther refuses requests with one of the outcomes.
@@ -227,15 +228,15 @@ func TestOneRefusedOutcomeDelaysNoOther(t *testing.T) {
 			w.DrainTimeout, w.Grace = 100*time.Millisecond, 100*time.Millisecond
 			stop := s.start(w)
 			for _, i := range []int{0, 2} {
-				eventually(t, "others are completed", func() bool { return s.task(es[i]).State == dbq.StateCompleted })
+				check.Eventually(t, "others are completed", func() bool { return s.task(es[i]).State == dbq.StateCompleted })
 			}
 			if status == 422 {
-				eventually(t, "it fails", func() bool { return s.task(es[1]).State == dbq.StatePoison })
+				check.Eventually(t, "it fails", func() bool { return s.task(es[1]).State == dbq.StatePoison })
 				if got := s.task(es[1]); !strings.Contains(string(got.Result), "refused to settle the task") {
 					t.Errorf("got %s", got.Result)
 				}
 			}
-			must(t, stop())
+			check.OK(t, stop())
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/client"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // transport responds with a function.
@@ -29,7 +30,7 @@ func FuzzResponse(f *testing.F) {
 				return &http.Response{StatusCode: int(status), Request: r, Body: io.NopCloser(strings.NewReader(body)),
 					Header: http.Header{"Content-Type": {media}, "Retry-After": {retryAfter}}}
 			})}})
-		must(t, err)
+		check.OK(t, err)
 		got, err := c.Queue("mail").Enqueue(t.Context(), dbq.NewTask{})
 		if err == nil && (status < 200 || status > 299 || !json.Valid([]byte(body))) {
 			t.Errorf("%d %q is the result %v", status, body, got)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/client"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -74,10 +75,10 @@ func TestHostileServers(t *testing.T) {
 			t.Parallel()
 			server := httptest.NewServer(c.serve)
 			t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
-			log := &buffer{}
+			log := &check.Log{}
 			cl, err := client.New(client.Config{URL: server.URL, Token: secret, RetryFor: -1, MaxResponse: 1 << 20,
 				Logger: slog.New(slog.NewTextHandler(log, nil))})
-			must(t, err)
+			check.OK(t, err)
 			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 			defer cancel()
 			_, err = cl.Queue("mail").Enqueue(ctx, dbq.NewTask{})
@@ -158,7 +159,7 @@ func TestWorkerIsPacedAtAnEmptyServer(t *testing.T) {
 	w.PollMin = 100 * time.Millisecond // of growing pauses, less a random part of up to half
 	stop := s.start(w)
 	time.Sleep(time.Second)
-	must(t, stop())
+	check.OK(t, stop())
 	if got := n.Load(); got < 2 || got > 10 {
 		t.Errorf("%d requests in a second", got)
 	}
@@ -172,9 +173,9 @@ func TestLargeTasksAreTakenOneByOne(t *testing.T) {
 	es := s.enqueue(large, large, large, large)
 	stop := s.start(s.worker(worker.Func(func(context.Context, dbq.Task) error { return nil })))
 	for _, e := range es {
-		eventually(t, "the task is completed", func() bool { return s.task(e).State == dbq.StateCompleted })
+		check.Eventually(t, "the task is completed", func() bool { return s.task(e).State == dbq.StateCompleted })
 	}
-	must(t, stop())
+	check.OK(t, stop())
 }
 
 func TestConfigIsChecked(t *testing.T) {
@@ -206,7 +207,7 @@ func TestTokenFileIsReadForEachRequest(t *testing.T) {
 		want error
 	}{{"", dbq.ErrUnavailable}, {"wrong\n", dbq.ErrDenied}, {secret + "\n", nil}, {"a b", dbq.ErrInvalid}} {
 		if c.text != "" {
-			must(t, os.WriteFile(file, []byte(c.text), 0o600))
+			check.OK(t, os.WriteFile(file, []byte(c.text), 0o600))
 		}
 		if _, err := s.queue().Enqueue(t.Context(), dbq.NewTask{}); !errors.Is(err, c.want) {
 			t.Errorf("%q: %v, want %v", c.text, err, c.want)
@@ -217,11 +218,11 @@ func TestTokenFileIsReadForEachRequest(t *testing.T) {
 func TestUnreachableServerChangesNothing(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	check.OK(t, err)
 	l.Close()
 	c, err := client.New(client.Config{URL: "http://" + l.Addr().String(), RetryFor: 200 * time.Millisecond,
 		Logger: slog.New(slog.DiscardHandler)})
-	must(t, err)
+	check.OK(t, err)
 	_, err = c.Queue("mail").Enqueue(t.Context(), dbq.NewTask{})
 	if !errors.Is(err, dbq.ErrUnavailable) || errors.Is(err, dbq.ErrMayHaveHappened) {
 		t.Errorf("got %v", err)

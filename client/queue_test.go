@@ -13,6 +13,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/client"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/google/uuid"
 )
 
@@ -32,10 +33,10 @@ func TestEnqueuedTaskIsRead(t *testing.T) {
 		{Payload: []byte(`{"a": 1}`), Delay: 90 * time.Second, Unique: &dbq.Unique{Key: "u", Period: time.Hour}},
 	} {
 		id, err := s.queue().Enqueue(t.Context(), want)
-		must(t, err)
+		check.OK(t, err)
 		stored := s.task(dbq.Enqueued{ID: id})
 		got, err := s.client.Get(t.Context(), id)
-		must(t, err)
+		check.OK(t, err)
 		if !reflect.DeepEqual(got, stored) {
 			t.Errorf("got %+v\nwant %+v", got, stored)
 		}
@@ -51,7 +52,7 @@ func TestEnqueueReportsDuplicates(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	first, err := s.queue().Enqueue(t.Context(), dbq.NewTask{Reference: "a"})
-	must(t, err)
+	check.OK(t, err)
 	again, err := s.queue().Enqueue(t.Context(), dbq.NewTask{Reference: "a"})
 	var outer *dbq.Error
 	if again != first || !errors.Is(err, dbq.ErrDuplicate) || !errors.As(err, &outer) || outer.Task != first {
@@ -145,7 +146,7 @@ func TestLostResponseAddsNothingTwice(t *testing.T) {
 		}
 	}
 	id, err := s.queue().Enqueue(t.Context(), dbq.NewTask{})
-	must(t, err)
+	check.OK(t, err)
 	s.task(dbq.Enqueued{ID: id})
 	if _, err := s.queue().Enqueue(t.Context(), dbq.NewTask{Reference: "r"}); !errors.Is(err, dbq.ErrDuplicate) {
 		t.Errorf("a reference that an earlier call has taken: %v", err)

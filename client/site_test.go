@@ -1,13 +1,10 @@
 package client_test
 
 import (
-	"bytes"
-	"context"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,6 +14,7 @@ import (
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/client"
 	_ "github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -39,7 +37,7 @@ type site struct {
 	db     *dbq.Client
 	api    *api.API
 	client *client.Client
-	log    *buffer
+	log    *check.Log
 	// through is a middleware of the server that a test may change.
 	through atomic.Pointer[func(next http.Handler) http.Handler]
 }
@@ -47,13 +45,13 @@ type site struct {
 func newSite(t *testing.T, change ...func(*client.Config)) *site {
 	t.Helper()
 	db, err := dbq.Open(t.Context(), "sqlite::memory:", dbq.WithMigrate())
-	must(t, err)
+	check.OK(t, err)
 	t.Cleanup(func() { db.Close() })
-	s := &site{T: t, db: db, log: &buffer{}}
+	s := &site{T: t, db: db, log: &check.Log{}}
 	s.api, err = api.New(api.Config{
 		Databases: map[string]*dbq.Client{"default": db}, Authenticator: byToken{}, Logger: slog.New(slog.DiscardHandler),
 	})
-	must(t, err)
+	check.OK(t, err)
 	server := httptest.NewServer(http.StripPrefix("/dbq", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if f := s.through.Load(); f != nil {
 			(*f)(s.api).ServeHTTP(w, r)
@@ -74,7 +72,7 @@ func newSite(t *testing.T, change ...func(*client.Config)) *site {
 		f(&cfg)
 	}
 	s.client, err = client.New(cfg)
-	must(t, err)
+	check.OK(t, err)
 	return s
 }
 
@@ -111,7 +109,7 @@ func (s *site) enqueue(payloads ...string) []dbq.Enqueued {
 		ts[i].Payload = []byte(p)
 	}
 	out, err := s.db.Queue("mail").EnqueueMany(s.Context(), ts)
-	must(s.T, err)
+	check.OK(s, err)
 	return out
 }
 
@@ -119,7 +117,7 @@ func (s *site) enqueue(payloads ...string) []dbq.Enqueued {
 func (s *site) task(e dbq.Enqueued) dbq.Task {
 	s.Helper()
 	t, err := s.db.Get(s.Context(), e.ID)
-	must(s.T, err)
+	check.OK(s, err)
 	return t
 }
 
@@ -134,59 +132,8 @@ func (s *site) work(h worker.Handler) {
 	s.Helper()
 	w := s.worker(h)
 	w.UntilEmpty = true
-	must(s.T, w.Run(s.Context()))
+	check.OK(s, w.Run(s.Context()))
 }
 
 // start runs a worker until stop is called, which returns Run's error.
-func (s *site) start(w *worker.Worker) (stop func() error) {
-	ctx, cancel := context.WithCancel(s.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- w.Run(ctx) }()
-	stop = sync.OnceValue(func() error {
-		cancel()
-		select {
-		case err := <-ended:
-			return err
-		case <-time.After(30 * time.Second):
-			s.Error("Run does not return")
-			return nil
-		}
-	})
-	s.Cleanup(func() { _ = stop() })
-	return stop
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// eventually waits until a condition is true.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within 30 s: %s", what)
-		}
-	}
-}
-
-// buffer is a log that is safe for concurrent use.
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
+func (s *site) start(w *worker.Worker) (stop func() error) { return check.Start(s, w.Run) }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/client"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -24,11 +25,11 @@ func TestTypedHandlersAndMiddlewareRun(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	task, err := sendMail.Task(mail{"ann@example.com"})
-	must(t, err)
+	check.OK(t, err)
 	id, err := s.queue().Enqueue(t.Context(), task)
-	must(t, err)
+	check.OK(t, err)
 	unknown, err := s.queue().Enqueue(t.Context(), dbq.NewTask{Kind: "unknown"})
-	must(t, err)
+	check.OK(t, err)
 	mux := worker.NewMux()
 	worker.HandleResult(mux, sendMail, func(ctx context.Context, got dbq.Task, m mail) (mail, error) {
 		if client.FromContext(ctx) != s.client || worker.Client(ctx) != nil {
@@ -46,7 +47,7 @@ func TestTypedHandlersAndMiddlewareRun(t *testing.T) {
 			return next.HandleTask(context.WithValue(ctx, key{}, "!"), t)
 		})
 	}}
-	must(t, w.Run(t.Context()))
+	check.OK(t, w.Run(t.Context()))
 	got := s.task(dbq.Enqueued{ID: id})
 	if got.State != dbq.StateCompleted || string(got.Result) != `{"to":"ann@example.com!"}` ||
 		!strings.HasPrefix(got.Holder, "w1") {
@@ -94,7 +95,7 @@ func TestEveryOutcomeIsStored(t *testing.T) {
 			t.Parallel()
 			q := "q " + name
 			id, err := s.db.Queue(q).Enqueue(t.Context(), dbq.NewTask{})
-			must(t, err)
+			check.OK(t, err)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			w := worker.Worker{Queue: s.client.Queue(q), Tuning: worker.Tuning{PollMax: time.Second}, Concurrency: 1,
@@ -102,7 +103,7 @@ func TestEveryOutcomeIsStored(t *testing.T) {
 					cancel()
 					return c.outcome
 				})}
-			must(t, w.Run(ctx))
+			check.OK(t, w.Run(ctx))
 			got := s.task(dbq.Enqueued{ID: id})
 			if got.State != c.state || c.result != "" && string(got.Result) != c.result || c.check != nil && !c.check(got) {
 				t.Errorf("got %+v", got)
@@ -131,11 +132,11 @@ func TestProgressResumes(t *testing.T) {
 	mux.HandleFunc("", func(ctx context.Context, task dbq.Task) dbq.Outcome {
 		seen = append(seen, string(worker.Progress(ctx)))
 		if task.Attempt == 1 {
-			must(t, worker.SetProgress(ctx, []byte("half\xff")))
-			eventually(t, "progress is stored with a heartbeat", func() bool {
+			check.OK(t, worker.SetProgress(ctx, []byte("half\xff")))
+			check.Eventually(t, "progress is stored with a heartbeat", func() bool {
 				return string(s.task(e).Progress) == "half\xff"
 			})
-			must(t, worker.SetProgress(ctx, []byte("more")))
+			check.OK(t, worker.SetProgress(ctx, []byte("more")))
 			if err := worker.SetProgress(ctx, make([]byte, dbq.MaxProgress+1)); !errors.Is(err, dbq.ErrProgress) {
 				t.Errorf("too much progress: %v", err)
 			}
@@ -145,8 +146,8 @@ func TestProgressResumes(t *testing.T) {
 	})
 	mux.Limit("", worker.Limits{MaxAttempts: 5})
 	stop := s.start(s.worker(mux))
-	eventually(t, "the task is completed", func() bool { return s.task(e).State == dbq.StateCompleted })
-	must(t, stop())
+	check.Eventually(t, "the task is completed", func() bool { return s.task(e).State == dbq.StateCompleted })
+	check.OK(t, stop())
 	if got := s.task(e); !slices.Equal(seen, []string{"", "more"}) || string(got.Result) != "more" || got.Attempt != 2 {
 		t.Errorf("handlers saw %q; the task is %+v", seen, got)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -24,7 +25,7 @@ func TestConflictsCountOnlyAboveALimit(t *testing.T) {
 			calls.Add(1)
 			return errors.Join(errors.New("commit"), dbq.ErrConflict)
 		})})
-	eventually(t, "the task is given up", func() bool {
+	check.Eventually(t, "the task is given up", func() bool {
 		exec(t, q, "UPDATE dbq_task SET due = created WHERE due > created") // instead of waiting for the pauses to end
 		return get(t, q, id).State == dbq.StatePoison
 	})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/worker"
 	"github.com/google/uuid"
 )
@@ -33,9 +34,7 @@ func busy(now *atomic.Int64, stop <-chan struct{}) worker.Handler {
 
 func configure(t *testing.T, q *dbq.Queue, change func(s *admin.QueueSettings)) {
 	t.Helper()
-	if err := admin.New(q.Client()).ConfigureQueue(t.Context(), q.Name(), change); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, admin.New(q.Client()).ConfigureQueue(t.Context(), q.Name(), change))
 }
 
 func TestConcurrencyFollowsTheQueuesSettings(t *testing.T) {
@@ -49,20 +48,20 @@ func TestConcurrencyFollowsTheQueuesSettings(t *testing.T) {
 		Tuning: worker.Tuning{ReportInterval: time.Hour},
 		Logger: slog.New(slog.DiscardHandler)})
 	runs := func(n int64) func() bool { return func() bool { return now.Load() == n } }
-	eventually(t, "two handlers run", runs(2))
+	check.Eventually(t, "two handlers run", runs(2))
 	configure(t, q, func(s *admin.QueueSettings) { s.Concurrency = 5 })
-	eventually(t, "five handlers run", runs(5))
+	check.Eventually(t, "five handlers run", runs(5))
 	configure(t, q, func(s *admin.QueueSettings) { s.Concurrency = 1 })
-	eventually(t, "the worker says that it has one", func() bool {
+	check.Eventually(t, "the worker says that it has one", func() bool {
 		ws, err := admin.New(q.Client()).Workers(t.Context())
 		return err == nil && len(ws) == 1 && ws[0].Concurrency == 1
 	})
 	for range 20 { // as many tasks end, and at most one begins each time
 		step <- struct{}{}
 	}
-	eventually(t, "one handler runs", runs(1))
+	check.Eventually(t, "one handler runs", runs(1))
 	configure(t, q, func(s *admin.QueueSettings) { s.Concurrency = 0 })
-	eventually(t, "the worker's own two run again", runs(2))
+	check.Eventually(t, "the worker's own two run again", runs(2))
 }
 
 func TestLeaseAndAttemptsFollowTheQueuesSettings(t *testing.T) {
@@ -71,9 +70,9 @@ func TestLeaseAndAttemptsFollowTheQueuesSettings(t *testing.T) {
 	configure(t, q, func(s *admin.QueueSettings) { s.Lease, s.MaxAttempts = time.Hour, 1 })
 	boom := worker.Func(func(context.Context, dbq.Task) error { return errors.New("boom") })
 	start(t, worker.Worker{Queue: q, Handler: boom, Logger: slog.New(slog.DiscardHandler)})
-	eventually(t, "a failing task is POISON after its first attempt", func() bool {
+	check.Eventually(t, "a failing task is POISON after its first attempt", func() bool {
 		id := enqueue(t, q, 1, dbq.NewTask{})[0]
-		eventually(t, "the task has failed", func() bool { return get(t, q, id).State >= dbq.StateError })
+		check.Eventually(t, "the task has failed", func() bool { return get(t, q, id).State >= dbq.StateError })
 		return get(t, q, id).State == dbq.StatePoison
 	})
 	var until atomic.Int64
@@ -84,7 +83,7 @@ func TestLeaseAndAttemptsFollowTheQueuesSettings(t *testing.T) {
 			until.Store(int64(time.Until(task.LeaseUntil)))
 			return nil
 		}), Logger: slog.New(slog.DiscardHandler)})
-	eventually(t, "a task is leased for an hour", func() bool {
+	check.Eventually(t, "a task is leased for an hour", func() bool {
 		enqueue(t, other, 1, dbq.NewTask{})
 		return time.Duration(until.Load()) > 30*time.Minute
 	})
@@ -119,16 +118,14 @@ func TestOperatorsCommandsAreExecuted(t *testing.T) {
 	}
 	order := func(o dbq.Command) {
 		t.Helper()
-		if err := admin.New(q.Client()).CommandWorker(t.Context(), "the worker", o); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, admin.New(q.Client()).CommandWorker(t.Context(), "the worker", o))
 	}
 	first := enqueue(t, q, 1, dbq.NewTask{})[0]
-	eventually(t, "the worker runs", func() bool {
+	check.Eventually(t, "the worker runs", func() bool {
 		return state() == "running" && get(t, q, first).State == dbq.StateCompleted
 	})
 	order(dbq.CommandPause)
-	eventually(t, "the worker is paused", func() bool { return state() == "paused" })
+	check.Eventually(t, "the worker is paused", func() bool { return state() == "paused" })
 	before := handled.Load()
 	id := enqueue(t, q, 1, dbq.NewTask{})[0]
 	time.Sleep(200 * time.Millisecond) // several times what it takes to be handled
@@ -136,7 +133,7 @@ func TestOperatorsCommandsAreExecuted(t *testing.T) {
 		t.Error("a paused worker took a task")
 	}
 	order(dbq.CommandResume)
-	eventually(t, "the task is done", func() bool { return get(t, q, id).State == dbq.StateCompleted })
+	check.Eventually(t, "the task is done", func() bool { return get(t, q, id).State == dbq.StateCompleted })
 	order(dbq.CommandStop)
 	select {
 	case err := <-ended:
@@ -165,13 +162,11 @@ func TestWorkerWithoutWakeupsFindsCommandsByPolling(t *testing.T) {
 		Handler: worker.HandlerFunc(nil)}
 	go func() { ended <- w.Run(t.Context()) }()
 	configure(t, theirs, func(s *admin.QueueSettings) { s.Concurrency = 3 })
-	eventually(t, "the worker follows the settings", func() bool {
+	check.Eventually(t, "the worker follows the settings", func() bool {
 		ws, err := admin.New(theirs.Client()).Workers(t.Context())
 		return err == nil && len(ws) == 1 && ws[0].Concurrency == 3
 	})
-	if err := admin.New(theirs.Client()).CommandWorker(t.Context(), "w", dbq.CommandStop); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, admin.New(theirs.Client()).CommandWorker(t.Context(), "w", dbq.CommandStop))
 	select {
 	case err := <-ended:
 		if err != nil {
@@ -231,14 +226,10 @@ func TestEveryAttemptIsInTheHistory(t *testing.T) {
 			}
 			return nil
 		})}).Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for id, outcomes := range want {
 		as, err := admin.New(q.Client()).Attempts(t.Context(), id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		var got []string
 		for _, a := range as {
 			text, _, _ := strings.Cut(a.Error, "\n")
@@ -273,9 +264,7 @@ func TestHistoryFollowsItsSetting(t *testing.T) {
 				}
 				return nil
 			})}).Run(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		ops := admin.New(q.Client())
 		wantAttempts := func(when string, want int) {
 			if as, err := ops.Attempts(t.Context(), id); err != nil || len(as) != want {
@@ -283,7 +272,7 @@ func TestHistoryFollowsItsSetting(t *testing.T) {
 			}
 		}
 		wantAttempts("of the completed task", want[0])
-		eventually(t, "the task is removed", func() bool {
+		check.Eventually(t, "the task is removed", func() bool {
 			done, err := ops.Clean(t.Context(), q.Name(), dbq.Retention{Completed: time.Millisecond})
 			return err == nil && done.Tasks == 1
 		})
@@ -300,18 +289,18 @@ func TestOneWorkerOfAQueueCleans(t *testing.T) {
 		start(t, worker.Worker{Queue: q, Handler: nothing, Logger: slog.New(slog.DiscardHandler),
 			Retention: dbq.Retention{Completed: time.Hour}})
 	}
-	eventually(t, "all are done", func() bool {
+	check.Eventually(t, "all are done", func() bool {
 		left, err := admin.New(q.Client()).List(t.Context(), admin.Filter{States: []dbq.State{dbq.StateCompleted}})
 		return err == nil && len(left.Tasks) == len(ids)
 	})
 	configure(t, q, func(s *admin.QueueSettings) {
 		s.Retention.Completed, s.Retention.Attempts = time.Millisecond, time.Millisecond
 	})
-	eventually(t, "the tasks are removed", func() bool {
+	check.Eventually(t, "the tasks are removed", func() bool {
 		left, err := admin.New(q.Client()).List(t.Context(), admin.Filter{})
 		return err == nil && len(left.Tasks) == 0
 	})
-	eventually(t, "so is their history", func() bool {
+	check.Eventually(t, "so is their history", func() bool {
 		as, err := admin.New(q.Client()).Attempts(t.Context(), ids[0])
 		return err == nil && len(as) == 0
 	})
@@ -330,9 +319,7 @@ func TestResumedQueueWakesItsWorkers(t *testing.T) {
 	start(t, w)
 	enqueue(t, q, 1, dbq.NewTask{})
 	wantStarted(t, "a task", started)
-	if err := admin.New(q.Client()).PauseQueue(t.Context(), q.Name()); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, admin.New(q.Client()).PauseQueue(t.Context(), q.Name()))
 	for len(polls) > 0 { // those before the pause
 		<-polls
 	}
@@ -348,9 +335,7 @@ func TestResumedQueueWakesItsWorkers(t *testing.T) {
 	if state := get(t, q, id).State; state != dbq.StateCreated {
 		t.Errorf("the task is %v, though its queue is paused", state)
 	}
-	if err := admin.New(q.Client()).ResumeQueue(t.Context(), q.Name()); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, admin.New(q.Client()).ResumeQueue(t.Context(), q.Name()))
 	wantStarted(t, "the task of the resumed queue", started)
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -36,7 +37,7 @@ func TestTimeoutFailsTheAttempt(t *testing.T) {
 func TestHandlerThatIgnoresItsTimeoutBlocksNoOther(t *testing.T) {
 	t.Parallel()
 	q := open(t)
-	var log lockedBuffer
+	var log check.Log
 	release := make(chan struct{})
 	defer close(release)
 	enqueue(t, q, 1, dbq.NewTask{Kind: "stuck"})
@@ -52,13 +53,11 @@ func TestHandlerThatIgnoresItsTimeoutBlocksNoOther(t *testing.T) {
 			started <- struct{}{}
 			return dbq.Completed([]byte("too late"))
 		})})
-	eventually(t, "the other task is completed", func() bool { return get(t, q, id).State == dbq.StateCompleted })
+	check.Eventually(t, "the other task is completed", func() bool { return get(t, q, id).State == dbq.StateCompleted })
 	page, err := admin.New(q.Client()).List(t.Context(), admin.Filter{Kind: "stuck"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	stuck := page.Tasks[0].ID
-	eventually(t, "the stuck attempt has failed", func() bool { return get(t, q, stuck).State == dbq.StateError })
+	check.Eventually(t, "the stuck attempt has failed", func() bool { return get(t, q, stuck).State == dbq.StateError })
 	if text := log.String(); !strings.Contains(text, "ignoreEverything") || !strings.Contains(text, stuck.String()) {
 		t.Errorf("the log names no task with the stack of its handler: %s", text)
 	}
@@ -93,9 +92,9 @@ func TestLateHandlerReturnsItsExecutor(t *testing.T) {
 		}
 		return n
 	}
-	eventually(t, "two are stuck, which is all that the worker can afford", func() bool { return failed() == 2 })
+	check.Eventually(t, "two are stuck, which is all that the worker can afford", func() bool { return failed() == 2 })
 	close(release)
-	eventually(t, "the others are completed", func() bool { return calls.Load() == 6 })
+	check.Eventually(t, "the others are completed", func() bool { return calls.Load() == 6 })
 	if err := stop(); err != nil {
 		t.Errorf("got %v, want none: all handlers have returned", err)
 	}
@@ -150,7 +149,7 @@ func TestHandlerThatIgnoresTheShutdownIsReportedAndItsTaskLeft(t *testing.T) {
 	t.Parallel()
 	q := open(t)
 	id := enqueue(t, q, 1, dbq.NewTask{})[0]
-	var log lockedBuffer
+	var log check.Log
 	started, release := make(chan struct{}), make(chan struct{})
 	defer close(release)
 	stop := start(t, worker.Worker{Queue: q, Concurrency: 1, DrainTimeout: time.Millisecond,
@@ -192,11 +191,9 @@ func TestStuckHandlerWithLostLeaseBlocksNoOther(t *testing.T) {
 			return dbq.Completed([]byte("too late"))
 		})})
 	<-started
-	if err := admin.New(q.Client()).Operate(t.Context(), admin.Revoke, first); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, admin.New(q.Client()).Operate(t.Context(), admin.Revoke, first))
 	id := enqueue(t, q, 1, dbq.NewTask{})[0]
-	eventually(t, "the other task is completed", func() bool { return get(t, q, id).State == dbq.StateCompleted })
+	check.Eventually(t, "the other task is completed", func() bool { return get(t, q, id).State == dbq.StateCompleted })
 	if task := get(t, q, first); !task.Parked() || string(task.Result) != "revoked by "+q.Client().Info().Name {
 		t.Errorf("got %v with %q, want it parked as the operator left it", task.State, task.Result)
 	}

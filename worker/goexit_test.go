@@ -10,6 +10,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -94,7 +95,7 @@ func TestGoexitOfAStuckHandlerKeepsTheExecutor(t *testing.T) {
 			}
 			return nil
 		})})
-	eventually(t, "all are completed", func() bool {
+	check.Eventually(t, "all are completed", func() bool {
 		for _, id := range ids {
 			if get(t, q, id).State != dbq.StateCompleted {
 				return false

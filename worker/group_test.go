@@ -6,34 +6,15 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/worker"
 )
-
-// startGroup runs a group until the test ends, or stop is called, which returns Run's error.
-func startGroup(t *testing.T, g *worker.Group) (stop func() error) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	done := make(chan error, 1)
-	go func() { done <- g.Run(ctx) }()
-	stop = sync.OnceValue(func() error {
-		cancel()
-		select {
-		case err := <-done:
-			return err
-		case <-time.After(time.Minute):
-			return errors.New("Run did not return within a minute")
-		}
-	})
-	t.Cleanup(func() { stop() })
-	return stop
-}
 
 // counter is a handler that counts its calls.
 func counter(n *atomic.Int64) worker.Handler {
@@ -52,9 +33,7 @@ func TestGroupWorksOnAllQueuesUntilTheyAreEmpty(t *testing.T) {
 		enqueue(t, c.Queue(name), 30*(i+1), dbq.NewTask{})
 		g.Workers = append(g.Workers, worker.Worker{Queue: c.Queue(name), Handler: counter(&done[i]), UntilEmpty: true})
 	}
-	if err := g.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, g.Run(t.Context()))
 	for i := range done {
 		if got, want := done[i].Load(), int64(30*(i+1)); got != want {
 			t.Errorf("queue %d: %d tasks were handled, want %d", i, got, want)
@@ -90,10 +69,10 @@ func TestGroupContinuesWithoutAStoppedWorker(t *testing.T) {
 	c := open(t).Client()
 	ops, ctx := admin.New(c), t.Context()
 	var a, b atomic.Int64
-	stop := startGroup(t, &worker.Group{Concurrency: 1, Strict: true, Workers: []worker.Worker{
+	stop := check.Start(t, (&worker.Group{Concurrency: 1, Strict: true, Workers: []worker.Worker{
 		{Queue: c.Queue("a"), Handler: counter(&a), ID: "a", Tuning: worker.Tuning{ReportInterval: time.Second}},
 		{Queue: c.Queue("b"), Handler: counter(&b), ID: "b", Tuning: worker.Tuning{ReportInterval: time.Second}},
-	}})
+	}}).Run)
 	registered := func(state string, n int) func() bool {
 		return func() bool {
 			ws, err := ops.Workers(ctx)
@@ -106,24 +85,18 @@ func TestGroupContinuesWithoutAStoppedWorker(t *testing.T) {
 			return err == nil && found == n
 		}
 	}
-	eventually(t, "both workers are in the registry", registered("running", 2))
-	if err := ops.CommandWorker(ctx, "a", dbq.CommandPause); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the worker is paused", registered("paused", 1))
+	check.Eventually(t, "both workers are in the registry", registered("running", 2))
+	check.OK(t, ops.CommandWorker(ctx, "a", dbq.CommandPause))
+	check.Eventually(t, "the worker is paused", registered("paused", 1))
 	enqueue(t, c.Queue("a"), 3, dbq.NewTask{})
 	enqueue(t, c.Queue("b"), 3, dbq.NewTask{})
-	eventually(t, "the other worker goes on", func() bool { return b.Load() == 3 })
-	if err := ops.CommandWorker(ctx, "a", dbq.CommandResume); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the paused worker resumes", func() bool { return a.Load() == 3 })
-	if err := ops.CommandWorker(ctx, "a", dbq.CommandStop); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the worker ends", registered("running", 1))
+	check.Eventually(t, "the other worker goes on", func() bool { return b.Load() == 3 })
+	check.OK(t, ops.CommandWorker(ctx, "a", dbq.CommandResume))
+	check.Eventually(t, "the paused worker resumes", func() bool { return a.Load() == 3 })
+	check.OK(t, ops.CommandWorker(ctx, "a", dbq.CommandStop))
+	check.Eventually(t, "the worker ends", registered("running", 1))
 	enqueue(t, c.Queue("b"), 3, dbq.NewTask{})
-	eventually(t, "the other worker goes on", func() bool { return b.Load() == 6 })
+	check.Eventually(t, "the other worker goes on", func() bool { return b.Load() == 6 })
 	if err := stop(); err != nil {
 		t.Error(err)
 	}
@@ -145,7 +118,7 @@ func TestGroupLeasesWhatItStarts(t *testing.T) {
 				return nil
 			})})
 	}
-	stop := startGroup(t, &g)
+	stop := check.Start(t, g.Run)
 	count := func(s dbq.State) (n int) {
 		page, err := admin.New(c).List(t.Context(), admin.Filter{States: []dbq.State{s}})
 		for _, task := range page.Tasks {
@@ -158,7 +131,7 @@ func TestGroupLeasesWhatItStarts(t *testing.T) {
 		}
 		return n
 	}
-	eventually(t, "the handlers begin", func() bool { return len(began) == concurrency })
+	check.Eventually(t, "the handlers begin", func() bool { return len(began) == concurrency })
 	time.Sleep(100 * time.Millisecond) // for a worker that would lease more
 	if leased := count(dbq.StateProcessing); leased != concurrency {
 		t.Errorf("%d tasks are leased while %d are in handlers", leased, concurrency)
@@ -205,10 +178,10 @@ func TestEveryEndOfATaskFreesItsSlot(t *testing.T) {
 		enqueue(t, q, 1, dbq.NewTask{Kind: kind, MaxAttempts: 2})
 	}
 	last := enqueue(t, q, 1, dbq.NewTask{Kind: "returns", Priority: 9})[0]
-	stop := startGroup(t, &worker.Group{Concurrency: 1, Workers: []worker.Worker{
+	stop := check.Start(t, (&worker.Group{Concurrency: 1, Workers: []worker.Worker{
 		{Queue: q, Handler: mux, Timeout: 50 * time.Millisecond,
-			Tuning: worker.Tuning{Grace: 50 * time.Millisecond}, Backoff: hour}}})
-	eventually(t, "the last task is done", func() bool {
+			Tuning: worker.Tuning{Grace: 50 * time.Millisecond}, Backoff: hour}}}).Run)
+	check.Eventually(t, "the last task is done", func() bool {
 		_, err := c.Get(context.WithoutCancel(t.Context()), last)
 		return errors.Is(err, dbq.ErrNotFound)
 	})

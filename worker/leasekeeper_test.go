@@ -11,6 +11,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -36,7 +37,7 @@ func TestLongerLeaseRenewsRunningTasksAtOnce(t *testing.T) {
 		Logger: slog.New(slog.DiscardHandler)})
 	<-began
 	configure(t, q, func(s *admin.QueueSettings) { s.Lease = time.Hour })
-	eventually(t, "the task is done", func() bool { return get(t, q, id).State == dbq.StateCompleted })
+	check.Eventually(t, "the task is done", func() bool { return get(t, q, id).State == dbq.StateCompleted })
 	if attempt := get(t, q, id).Attempt; attempt != 1 {
 		t.Errorf("it took %d attempts", attempt)
 	}
@@ -48,14 +49,10 @@ func TestHeartbeatThatFailsIsRepeatedBeforeTheLeaseEnds(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "q.db")
 	q, began := openAt(t, file), make(chan struct{}, 1)
 	other, err := sql.Open("sqlite", file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer other.Close()
 	conn, err := other.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer conn.Close()
 	exec := func(text string) {
 		if _, err := conn.ExecContext(t.Context(), text); err != nil {
@@ -71,7 +68,7 @@ func TestHeartbeatThatFailsIsRepeatedBeforeTheLeaseEnds(t *testing.T) {
 	exec("BEGIN IMMEDIATE")
 	time.Sleep(lease * 7 / 8)
 	exec("ROLLBACK")
-	eventually(t, "the task is done", func() bool { return get(t, q, id).State == dbq.StateCompleted })
+	check.Eventually(t, "the task is done", func() bool { return get(t, q, id).State == dbq.StateCompleted })
 	if attempt := get(t, q, id).Attempt; attempt != 1 {
 		t.Errorf("it took %d attempts", attempt)
 	}
@@ -90,5 +87,5 @@ func TestStepLeavesNothingRunning(t *testing.T) { // not parallel: other tests' 
 	if _, found, err := w.Step(t.Context()); err != nil || !found {
 		t.Fatal(found, err)
 	}
-	eventually(t, "no handler's goroutine is left", func() bool { return worker.Executors() == 0 })
+	check.Eventually(t, "no handler's goroutine is left", func() bool { return worker.Executors() == 0 })
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -32,7 +33,7 @@ func TestShortenedLeaseIsWatchedAtOnce(t *testing.T) {
 		})})
 	<-began
 	configure(t, q, func(s *admin.QueueSettings) { s.Lease = short })
-	eventually(t, "the lease is renewed for the short time", func() bool {
+	check.Eventually(t, "the lease is renewed for the short time", func() bool {
 		wait, some, err := access.Of(q.Client()).Wake.Next(t.Context(), "q")
 		return err == nil && some && wait <= short
 	})

@@ -21,6 +21,7 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/sqlite"
 	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -83,7 +84,7 @@ func (b *logbook) like(text string) (found []logged) {
 // next waits for line number n, and compares it. Of the attributes it compares those that are wanted.
 func (b *logbook) next(t *testing.T, n int, text string, attrs ...string) {
 	t.Helper()
-	eventually(t, "line "+text, func() bool {
+	check.Eventually(t, "line "+text, func() bool {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		return len(b.lines) > n
@@ -95,7 +96,7 @@ func (b *logbook) next(t *testing.T, n int, text string, attrs ...string) {
 	}
 	for _, want := range attrs {
 		if tasks, ok := strings.CutPrefix(want, "tasks="); ok {
-			eventually(t, text+" counts "+tasks, func() bool { return line().attrs["tasks"] == tasks })
+			check.Eventually(t, text+" counts "+tasks, func() bool { return line().attrs["tasks"] == tasks })
 		}
 	}
 	got := line()
@@ -128,15 +129,11 @@ func (d absent) Checkout(ctx context.Context, s *dialect.Session, r dialect.Chec
 func openAbsent(t *testing.T) (*dbq.Queue, *atomic.Bool) {
 	t.Helper()
 	pool, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { pool.Close() })
 	away := new(atomic.Bool)
 	c, err := dbq.New(t.Context(), pool.Write, absent{away: away}, dbq.WithMigrate(), dbq.WithName("web"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c.Queue("q"), away
 }
@@ -192,9 +189,7 @@ func TestLogOfAWorkersLife(t *testing.T) {
 		<-leased
 	}
 	for _, id := range revoked {
-		if err := admin.New(c).Operate(ctx, admin.Revoke, id, admin.By("ann"), admin.Reason("wrong list")); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, admin.New(c).Operate(ctx, admin.Revoke, id, admin.By("ann"), admin.Reason("wrong list")))
 	}
 	log.next(t, 8, "INFO worker: tasks withdrawn by operators", "tasks=3",
 		"cause=worker: the task was revoked: revoked by ann: wrong list*")
@@ -207,7 +202,7 @@ func TestLogOfAWorkersLife(t *testing.T) {
 		t.Fatalf("got %d tasks, %v", len(orphans), err)
 	}
 	over := orphans[0].Lease.Until.Add(10 * time.Millisecond)
-	eventually(t, "their leases expire", func() bool { return time.Now().After(over) })
+	check.Eventually(t, "their leases expire", func() bool { return time.Now().After(over) })
 	power.Resume()
 	log.next(t, 10, "INFO worker: resumed", "by=switch")
 	log.next(t, 11, "WARN worker: took over tasks whose leases expired", "tasks=3", "from=w0")
@@ -217,7 +212,7 @@ func TestLogOfAWorkersLife(t *testing.T) {
 	log.next(t, 12, "WARN worker: the database does not answer; trying again", "operation=check out", "error=*")
 	away.Store(false)
 	log.next(t, 13, "INFO worker: the database answers again", "after=*", "failures=*")
-	eventually(t, "nothing is leased", func() bool { return get(t, q, last).State == dbq.StateCompleted })
+	check.Eventually(t, "nothing is leased", func() bool { return get(t, q, last).State == dbq.StateCompleted })
 
 	if err := stop(); err != nil {
 		t.Error(err)
@@ -252,12 +247,12 @@ func TestLogOfAFlood(t *testing.T) {
 				<-ctx.Done()
 				return ctx.Err()
 			})})
-		eventually(t, "all are leased", func() bool { return begun.Load() == n })
+		check.Eventually(t, "all are leased", func() bool { return begun.Load() == n })
 		all, revoked := admin.Filter{Queue: "q", Limit: n}, time.Now()
 		if _, err := admin.New(q.Client()).OperateMany(t.Context(), admin.Revoke, all); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "the lines count all", func() bool { return log.sum(t, "withdrawn", "tasks") == n })
+		check.Eventually(t, "the lines count all", func() bool { return log.sum(t, "withdrawn", "tasks") == n })
 		if err := stop(); err != nil {
 			t.Error(err)
 		}

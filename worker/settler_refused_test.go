@@ -10,6 +10,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/worker"
 	"github.com/google/uuid"
 )
@@ -19,9 +20,7 @@ func refuse(t *testing.T, q *dbq.Queue, allows string) {
 	t.Helper()
 	_, err := q.Client().DB().ExecContext(t.Context(), `CREATE TRIGGER refuse BEFORE UPDATE ON dbq_task
 WHEN new.kind = 'refused' AND new.state <> 1 AND NOT (`+allows+`) BEGIN SELECT RAISE(ABORT, 'not this one'); END`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 }
 
 // drainRefused runs a worker on 200 tasks of which one is refused, and returns that one and the log. The others are
@@ -34,7 +33,7 @@ func drainRefused(t *testing.T, allows string) (dbq.Task, string) {
 	refused := enqueue(t, q, 1, dbq.NewTask{Kind: "refused"})[0]
 	var mu sync.Mutex
 	runs := map[uuid.UUID]int{}
-	var log lockedBuffer
+	var log check.Log
 	stop := start(t, worker.Worker{Queue: q, Lease: time.Hour, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		Handler: worker.HandlerFunc(func(_ context.Context, task dbq.Task) dbq.Outcome {
 			mu.Lock()
@@ -42,7 +41,7 @@ func drainRefused(t *testing.T, allows string) (dbq.Task, string) {
 			runs[task.ID]++
 			return dbq.Completed([]byte("done"))
 		})})
-	eventually(t, "the others are completed", func() bool {
+	check.Eventually(t, "the others are completed", func() bool {
 		stats, err := admin.New(q.Client()).Stats(t.Context())
 		return err == nil && len(stats) == 1 && stats[0].Count[dbq.StateCompleted] == 199
 	})

@@ -1,37 +1,18 @@
 package worker_test
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/worker"
 )
-
-// lines is a log that several goroutines write to.
-type lines struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
 
 // A handler that settled its task itself returns nil, like any that succeeded: nothing is logged, and the attempt is
 // in the history.
@@ -64,7 +45,7 @@ func TestHandlerThatSettledItsTaskReturnsNil(t *testing.T) {
 			t.Parallel()
 			q := open(t)
 			id := enqueue(t, q, 1, dbq.NewTask{})[0]
-			var log lines
+			var log check.Log
 			ended := make(chan error, 1)
 			// The leases are renewed while the handler goes on after it has settled.
 			stop := start(t, worker.Worker{Queue: q, Lease: 2 * time.Second,
@@ -78,19 +59,15 @@ func TestHandlerThatSettledItsTaskReturnsNil(t *testing.T) {
 					ended <- err
 					return nil
 				})})
-			if err := <-ended; err != nil {
-				t.Fatal(err)
-			}
-			eventually(t, "the attempt is recorded", func() bool {
+			check.OK(t, <-ended)
+			check.Eventually(t, "the attempt is recorded", func() bool {
 				as, err := admin.New(q.Client()).Attempts(t.Context(), id)
 				if c.outcome == "" {
 					return err == nil && len(as) == 0
 				}
 				return err == nil && len(as) == 1 && as[0].Outcome == c.outcome
 			})
-			if err := stop(); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, stop())
 			for line := range strings.Lines(log.String()) {
 				// On a busy machine a renewal can be late; that is not what this test is about.
 				if !strings.Contains(line, "the database does not answer") {

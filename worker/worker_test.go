@@ -14,6 +14,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	_ "github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/worker"
 	"github.com/google/uuid"
@@ -27,9 +28,7 @@ func open(t *testing.T) *dbq.Queue {
 func openAt(t *testing.T, file string) *dbq.Queue {
 	t.Helper()
 	c, err := dbq.Open(t.Context(), "sqlite:"+file, dbq.WithMigrate())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c.Queue("q")
 }
@@ -41,9 +40,7 @@ func enqueue(t *testing.T, q *dbq.Queue, n int, task dbq.NewTask) []uuid.UUID {
 		ts[i] = task
 	}
 	out, err := q.EnqueueMany(t.Context(), ts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	ids := make([]uuid.UUID, n)
 	for i := range out {
 		ids[i] = out[i].ID
@@ -54,39 +51,12 @@ func enqueue(t *testing.T, q *dbq.Queue, n int, task dbq.NewTask) []uuid.UUID {
 func get(t *testing.T, q *dbq.Queue, id uuid.UUID) dbq.Task {
 	t.Helper()
 	task, err := q.Client().Get(context.WithoutCancel(t.Context()), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return task
 }
 
 // start runs a worker until the test ends, or stop is called, which returns Run's error.
-func start(t *testing.T, w worker.Worker) (stop func() error) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	done := make(chan error, 1)
-	go func() { done <- w.Run(ctx) }()
-	stop = sync.OnceValue(func() error {
-		cancel()
-		select {
-		case err := <-done:
-			return err
-		case <-time.After(time.Minute):
-			return errors.New("Run did not return within a minute")
-		}
-	})
-	t.Cleanup(func() { stop() })
-	return stop
-}
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("did not happen within 30 s: %s", what)
-		}
-	}
-}
+func start(t *testing.T, w worker.Worker) (stop func() error) { return check.Start(t, w.Run) }
 
 func TestEveryTaskIsHandledOnce(t *testing.T) {
 	t.Parallel()
@@ -102,9 +72,7 @@ func TestEveryTaskIsHandledOnce(t *testing.T) {
 			seen[task.ID]++
 			return dbq.Completed(append([]byte("done "), task.Payload...))
 		})}
-	if err := w.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, w.Run(t.Context()))
 	for _, id := range ids {
 		if seen[id] != 1 {
 			t.Fatalf("task %s was handled %d times, want once", id, seen[id])
@@ -144,9 +112,7 @@ func TestOutcomesDecideHowTheAttemptEnds(t *testing.T) {
 			id := enqueue(t, q, 1, dbq.NewTask{})[0]
 			w := worker.Worker{Queue: q, UntilEmpty: true, Backoff: func(int) time.Duration { return time.Hour },
 				Handler: worker.Func(func(context.Context, dbq.Task) error { return c.err })}
-			if err := w.Run(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, w.Run(t.Context()))
 			task, err := q.Client().Get(t.Context(), id)
 			if c.state == 0 && errors.Is(err, dbq.ErrNotFound) {
 				return
@@ -172,9 +138,7 @@ func TestPanicIsAnErrorWithItsStack(t *testing.T) {
 	id := enqueue(t, q, 1, dbq.NewTask{MaxAttempts: 1})[0]
 	w := worker.Worker{Queue: q, UntilEmpty: true,
 		Handler: worker.Func(func(context.Context, dbq.Task) error { panic("kaboom") })}
-	if err := w.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, w.Run(t.Context()))
 	task := get(t, q, id)
 	if task.State != dbq.StatePoison {
 		t.Errorf("got %v, want POISON: the only attempt is exhausted", task.State)
@@ -231,9 +195,7 @@ func TestUnreachableDatabaseEndsTheHandlersContextWithItsLease(t *testing.T) {
 	t.Parallel()
 	db := open(t).Client().DB()
 	c, err := dbq.New(t.Context(), db, sqliteDialect) // whose one pool is all that it has
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	q := c.Queue("q")
 	enqueue(t, q, 1, dbq.NewTask{})
 	const lease = 300 * time.Millisecond

@@ -17,7 +17,7 @@ const module = "github.com/dbq-go/dbq"
 // layers, and those before it in its own. A new package is added to a layer. "." is the root, "x/..." is x and
 // everything below it.
 var layers = []string{
-	"state",
+	"state internal/check",
 	// Below all of internal/: what a dialect of another module cannot import, dbq's own do not need either.
 	"dialect dialect/internal/batch dialect/internal/search dialect/internal/version " +
 		"dialect/mysql dialect/oracle dialect/postgres dialect/sqlite examples/acme",
@@ -46,7 +46,7 @@ var reserved = []struct{ imports, onlyIn string }{
 	{"github.com/jackc/pgx/v5", "dialect/postgres conformance/engines"},
 	{"github.com/sijms/go-ora/v2", "dialect/oracle"},
 
-	{"dialect/internal/dialecttest", "(tests)"},
+	{"dialect/internal/dialecttest internal/check", "(tests)"},
 	{"github.com/google/uuid", ". dialect/... internal/... admin schedule worker workflow auth api bridge client " +
 		"console conformance/... cmd/dbq examples/..."},
 	{"github.com/jmoiron/sqlx", ". internal/... conformance/cases"},

@@ -1,18 +1,17 @@
 package engines
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
 	"net/url"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/dbq-go/dbq/worker"
 	"github.com/google/uuid"
@@ -54,24 +53,6 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// buffer is a log that is read while it is written.
-type buffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
-
 // ownDatabase makes a database and returns its DSN.
 func ownDatabase(t *testing.T, dsn string) string {
 	t.Helper()
@@ -80,9 +61,7 @@ func ownDatabase(t *testing.T, dsn string) string {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 		defer cancel()
 		_, pool, err := sqlrun.Open(ctx, dsn)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		defer pool.Close()
 		if _, err := pool.Write.ExecContext(ctx, statement); err != nil {
 			t.Error(err)
@@ -100,9 +79,7 @@ func ownDatabase(t *testing.T, dsn string) string {
 
 func fullDisk(t *testing.T, dsn string, statements []string) {
 	c, err := dbq.Open(t.Context(), ownDatabase(t, dsn), dbq.WithMigrate())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { c.Close() })
 	for _, statement := range statements {
 		if _, err := c.DB().ExecContext(t.Context(), statement); err != nil {
@@ -111,10 +88,8 @@ func fullDisk(t *testing.T, dsn string, statements []string) {
 	}
 	q := c.Queue("q")
 	id, err := q.Enqueue(t.Context(), dbq.NewTask{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var log buffer
+	check.OK(t, err)
+	var log check.Log
 	runs := 0
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -1,5 +1,5 @@
--- Every statement on the tables that dbq sends to this engine, for DBA review. What a session is set to when it is
--- opened stands in scaling.md. Not listed are BEGIN, COMMIT and savepoints, and what asks a server for its version and
+-- Every statement on the tables that dbq sends to this engine, for DBA review. What a new session is
+-- set to stands in scaling.md. Not listed are BEGIN, COMMIT and savepoints, and what asks a server for its version and
 -- settings, waits for notifications or takes an advisory lock apart from a statement.
 -- Generated from the dialect by "go generate ./..."; do not edit.
 --
