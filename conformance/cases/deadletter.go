@@ -218,30 +218,25 @@ func (t *test) noticeAnswerLost(call func(ctx context.Context, q *dbq.Queue, tas
 	p, dsn := t.throughProxy()
 	direct := t.open()
 	poisoned := 0
-	for _, answer := range []bool{false, true} {
-		for k := 1; k <= maxRequests; k++ {
-			name := fmt.Sprintf("fault %d", subjects.Add(1))
-			q := direct.Queue(name)
-			t.deadLetter(direct, name, name+" alerts")
-			task := t.takeNew(q, dbq.NewTask{MaxAttempts: 1}, lease)
-			if lease == short {
-				t.awaitExpiry(direct, task.ID)
-			}
-			c := t.oneConnection(dsn)
-			rule := proxy.Rule{AtRequest: k, LoseAnswer: answer}
-			fired := t.callUnder(p, rule, c, func(ctx context.Context) { call(ctx, c.Queue(name), task) }, nil)
-			t.eventually(fmt.Sprintf("cut at %v, the task has a notice if and only if it is POISON", rule), func() bool {
-				is, n := t.get(direct, task.ID).State, len(t.notices(direct, name+" alerts"))
-				if is == dbq.StatePoison {
-					poisoned++
-				}
-				return n == 0 && is == dbq.StateProcessing || n == 1 && is == dbq.StatePoison
-			})
-			if !fired {
-				break // the call has fewer requests
-			}
+	t.eachRequestAndAnswer("the call", proxy.Rule{}, func(r proxy.Rule) bool {
+		q := ownQueue(direct)
+		alerts := q.Name() + " alerts"
+		t.deadLetter(direct, q.Name(), alerts)
+		task := t.takeNew(q, dbq.NewTask{MaxAttempts: 1}, lease)
+		if lease == short {
+			t.awaitExpiry(direct, task.ID)
 		}
-	}
+		c := t.oneConnection(dsn)
+		fired := t.callUnder(p, r, c, func(ctx context.Context) { call(ctx, c.Queue(q.Name()), task) }, nil)
+		t.eventually(fmt.Sprintf("cut at %v, the task has a notice if and only if it is POISON", r), func() bool {
+			is, n := t.get(direct, task.ID).State, len(t.notices(direct, alerts))
+			if is == dbq.StatePoison {
+				poisoned++
+			}
+			return n == 0 && is == dbq.StateProcessing || n == 1 && is == dbq.StatePoison
+		})
+		return fired
+	})
 	t.failIf(poisoned == 0, "no call moved its task to POISON")
 }
 

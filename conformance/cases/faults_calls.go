@@ -29,6 +29,8 @@ type faultRun struct {
 	tasks  []dbq.Task  // taken before, by an undisturbed client
 	before []uuid.UUID
 
+	fired bool // the proxy's rule was applied
+
 	// What the call answered.
 	err   error
 	ids   []uuid.UUID
@@ -59,23 +61,32 @@ const patienceOfCall = 30 * time.Second
 
 var subjects atomic.Int64
 
-// callDisturbed prepares a run through direct and makes the call through the disturbed client. The server must be
-// reachable again when heal returns.
-func (t *test) callDisturbed(direct, disturbed *dbq.Client, f faultCall,
-	when func(ctx context.Context) (context.Context, func()), heal func()) *faultRun {
+// ownQueue returns a queue that nothing else in the case uses.
+func ownQueue(c *dbq.Client) *dbq.Queue { return c.Queue(fmt.Sprintf("fault %d", subjects.Add(1))) }
+
+// A disturbance begins when a call does, and may end the call's context. The server is reachable again when the
+// returned function, which runs after the call, has returned.
+type disturbance func(ctx context.Context, s *faultRun) (context.Context, func())
+
+// callDisturbed prepares a run through direct and makes the call through the disturbed client.
+func (t *test) callDisturbed(direct, disturbed *dbq.Client, f faultCall, disturb disturbance) *faultRun {
 	s := t.newFaultRun(direct, f)
 	ctx, cancel := context.WithTimeout(store.WithoutPauses(t.ctx), patienceOfCall)
 	defer cancel()
-	ctx, done := when(ctx)
+	ctx, done := disturb(ctx, s)
 	s.err = f.call(ctx, disturbed.Queue(s.queue), s)
 	done()
-	heal()
 	return s
+}
+
+// callUndisturbed makes the call through c without a fault.
+func (t *test) callUndisturbed(direct, c *dbq.Client, f faultCall) {
+	t.checkCall("undisturbed", direct, f, t.callDisturbed(direct, c, f, undisturbed))
 }
 
 // newFaultRun prepares what a call works on.
 func (t *test) newFaultRun(direct *dbq.Client, f faultCall) *faultRun {
-	s := &faultRun{queue: fmt.Sprintf("fault %d", subjects.Add(1)), test: t, direct: direct}
+	s := &faultRun{queue: ownQueue(direct).Name(), test: t, direct: direct}
 	if f.prepare != nil {
 		f.prepare(t, direct.Queue(s.queue), s)
 	}
@@ -380,21 +391,22 @@ func didEnqueueUnique(in []dbq.Task, s *faultRun) (bool, string) {
 func cutBeforeReplace(t *test) {
 	p, dsn := t.throughProxy()
 	direct := t.open()
-	for k, fired := 1, true; fired && k <= maxRequests; k++ {
-		q := direct.Queue(fmt.Sprintf("fault %d", subjects.Add(1)))
+	t.eachRequest("the enqueue", proxy.Rule{}, func(r proxy.Rule) bool {
+		q := ownQueue(direct)
 		id := t.enqueue(q, dbq.NewTask{Delay: long, Priority: 1, Unique: replacing("waits")})
 		c := t.oneConnection(dsn)
 		var err error
-		fired = t.callUnder(p, proxy.Rule{AtRequest: k}, c, func(ctx context.Context) {
+		fired := t.callUnder(p, r, c, func(ctx context.Context) {
 			_, err = c.Queue(q.Name()).Enqueue(ctx, dbq.NewTask{Delay: long, Priority: 2, Unique: replacing("waits")})
 		}, nil)
 		switch replaced := t.get(direct, id).Priority == 2; {
 		case err == nil && !replaced:
-			t.Errorf("cut before request %d, it answered that it has replaced the task, and it has not", k)
+			t.Errorf("cut at %v, it answered that it has replaced the task, and it has not", r)
 		case err != nil && replaced && !errors.Is(err, dbq.ErrMayHaveHappened):
-			t.Errorf("cut before request %d, it has replaced the task, and answered %v", k, err)
+			t.Errorf("cut at %v, it has replaced the task, and answered %v", r, err)
 		}
-	}
+		return fired
+	})
 }
 
 // limitedCalls are checkouts of queues with limits.
@@ -773,12 +785,12 @@ func (t *test) awaitFault(p *proxy.Proxy, returned <-chan struct{}) (gone bool) 
 }
 
 // undisturbed is for calls without a fault.
-func undisturbed(ctx context.Context) (context.Context, func()) { return ctx, func() {} }
+func undisturbed(ctx context.Context, _ *faultRun) (context.Context, func()) { return ctx, func() {} }
 
 // arm sets a rule when the call begins.
-func arm(p *proxy.Proxy, r proxy.Rule) func(ctx context.Context) (context.Context, func()) {
-	return func(ctx context.Context) (context.Context, func()) {
+func arm(p *proxy.Proxy, r proxy.Rule) disturbance {
+	return func(ctx context.Context, s *faultRun) (context.Context, func()) {
 		p.Set(r)
-		return ctx, func() {}
+		return ctx, func() { s.fired = p.Heal() }
 	}
 }

@@ -637,7 +637,7 @@ func limitStalled(t *test) {
 func (t *test) stalledBefore(k int, direct *dbq.Client) bool {
 	const stoppedFor = 20 * time.Second
 	p, dsn := t.throughProxy()
-	q := direct.Queue(fmt.Sprintf("fault %d", subjects.Add(1)))
+	q := ownQueue(direct)
 	t.limit(direct, q.Name(), admin.QueueLimits{Leased: 100})
 	t.enqueueMany(q, 10, nil)
 	c := t.oneConnection(dsn)

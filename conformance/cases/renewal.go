@@ -169,14 +169,13 @@ func renewalStalled(t *test) {
 	p, dsn := t.throughProxy()
 	direct := t.open()
 	const stoppedFor = 3 * time.Second // other clients must not notice
-	for k, fired := 1, true; fired; k++ {
-		q := direct.Queue(fmt.Sprintf("fault %d", subjects.Add(1)))
+	t.eachRequest("the renewal", proxy.Rule{Stall: true}, func(r proxy.Rule) bool {
+		q := ownQueue(direct)
 		task := t.takeNew(q, dbq.NewTask{}, short)
 		t.awaitExpiry(direct, task.ID)
 		t.enqueue(q, dbq.NewTask{})
 		c := t.oneConnection(dsn)
-		rule := proxy.Rule{AtRequest: k, Stall: true}
-		fired = t.callUnder(p, rule, c, func(ctx context.Context) {
+		return t.callUnder(p, r, c, func(ctx context.Context) {
 			_, _ = c.Queue(q.Name()).Extend(ctx, task.Lease, long)
 		}, func(returned <-chan struct{}) {
 			if t.awaitFault(p, returned) {
@@ -188,9 +187,9 @@ func renewalStalled(t *test) {
 				tasks, err := q.Checkout(ctx, 5, long)
 				if err != nil {
 					t.Errorf("beside a renewal that stopped before its request %d, a checkout returned %d tasks and %v, want %s",
-						k, len(tasks), err, want)
+						r.AtRequest, len(tasks), err, want)
 				}
 			}
 		})
-	}
+	})
 }

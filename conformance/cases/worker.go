@@ -517,7 +517,7 @@ func workerUncalled(t *test) {
 func (t *test) loseMark(r proxy.Rule) (marked bool) {
 	p, dsn := t.throughProxy()
 	direct, c := t.open(), t.openDSN(dsn)
-	q := c.Queue(fmt.Sprintf("mark %d", subjects.Add(1)))
+	q := ownQueue(c)
 	id := t.enqueue(direct.Queue(q.Name()), dbq.NewTask{MaxAttempts: 1})
 	p.Set(r)
 	var calls atomic.Int64

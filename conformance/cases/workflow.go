@@ -510,19 +510,18 @@ func crash(p *proxy.Proxy, c *dbq.Client, returned <-chan error) error {
 func workflowCut(t *test) {
 	p, dsn := t.throughProxy()
 	direct := t.open()
-	for _, answer := range []bool{false, true} {
-		for k, fired := 1, true; fired && k <= maxRequests; k++ {
-			c := t.oneConnection(dsn)
-			t.cutEnd(c, direct, fmt.Sprintf("cut %d", subjects.Add(1)), func(call func() error) error {
-				p.Set(proxy.Rule{AtRequest: k, LoseAnswer: answer, StayDown: true})
-				returned := make(chan error)
-				go func() { returned <- call() }()
-				err := crash(p, c, returned)
-				fired = p.Heal()
-				return err
-			})
-		}
-	}
+	t.eachRequestAndAnswer("the end", proxy.Rule{StayDown: true}, func(r proxy.Rule) (fired bool) {
+		c := t.oneConnection(dsn)
+		t.cutEnd(c, ownQueue(direct), func(call func() error) error {
+			p.Set(r)
+			returned := make(chan error)
+			go func() { returned <- call() }()
+			err := crash(p, c, returned)
+			fired = p.Heal()
+			return err
+		})
+		return fired
+	})
 	t.eventually("no change is left", func() bool {
 		var n int
 		t.must(workflow.Resume(t.ctx, direct))
@@ -533,11 +532,11 @@ func workflowCut(t *test) {
 }
 
 // cutEnd disturbs the end of a task that another one needs.
-func (t *test) cutEnd(c, direct *dbq.Client, queue string, disturbed func(func() error) error) {
-	q := direct.Queue(queue)
+func (t *test) cutEnd(c *dbq.Client, q *dbq.Queue, disturbed func(func() error) error) {
+	direct := q.Client()
 	w := t.enqueueSteps(direct, stepsOf(q, []string{"a"}, []string{"b", "a"}))
 	a := t.take(q, long)
-	err := disturbed(func() error { return c.Queue(queue).Complete(t.ctx, a.Lease, nil) })
+	err := disturbed(func() error { return c.Queue(q.Name()).Complete(t.ctx, a.Lease, nil) })
 	if err != nil {
 		err = q.Complete(t.ctx, a.Lease, nil)
 		if errors.Is(err, dbq.ErrLeaseLost) && t.get(direct, a.ID).State == dbq.StateCompleted {
@@ -546,12 +545,12 @@ func (t *test) cutEnd(c, direct *dbq.Client, queue string, disturbed func(func()
 	}
 	t.must(err)
 	var b []dbq.Task
-	t.eventually("what needs the task is due in "+queue, func() bool {
+	t.eventually("what needs the task is due in "+q.Name(), func() bool {
 		t.must(workflow.Resume(t.ctx, direct))
 		b = t.checkout(q, 10, long)
 		return len(b) > 0
 	})
-	t.wantIDs("in "+queue, b, w.Tasks[1:])
+	t.wantIDs("in "+q.Name(), b, w.Tasks[1:])
 	t.must(q.Complete(t.ctx, b[0].Lease, nil))
 }
 
