@@ -144,25 +144,13 @@ func enqueueTxKinds(t *test) {
 	}
 }
 
-// txCalls returns every call that takes a transaction.
-func (t *test) txCalls(q *dbq.Queue, tx dbq.Tx, l dbq.Lease) map[string]func() error {
-	return map[string]func() error{
-		"EnqueueTx":     func() error { _, err := q.EnqueueTx(t.ctx, tx, dbq.NewTask{}); return err },
-		"EnqueueManyTx": func() error { _, err := q.EnqueueManyTx(t.ctx, tx, make([]dbq.NewTask, 2)); return err },
-		"CompleteTx":    func() error { return q.CompleteTx(t.ctx, tx, l, nil) },
-		"SettleTx":      func() error { return q.SettleTx(t.ctx, tx, l, dbq.Deleted()) },
-		"GetTx":         func() error { _, err := q.Client().GetTx(t.ctx, tx, l.Task); return err },
-		"OperateTx":     func() error { return admin.New(q.Client()).OperateTx(t.ctx, tx, admin.Revoke, l.Task) },
-	}
-}
-
 // wantErrTx checks that every call with the transaction returns ErrTx and changes nothing.
 func (t *test) wantErrTx(c *dbq.Client, what string, task dbq.Task, tx dbq.Tx) {
 	before := t.get(c, task.ID)
-	for name, call := range t.txCalls(c.Queue(task.Queue), tx, task.Lease) {
-		err := call()
-		t.wantErr(fmt.Sprintf("%s with %s", name, what), err, dbq.ErrTx)
-		t.wantErr(fmt.Sprintf("%s with %s", name, what), err, dbq.ErrInvalid)
+	for _, call := range callsTx(c.Queue(task.Queue), task.Lease) {
+		err := call.tx(t.ctx, tx)
+		t.wantErr(fmt.Sprintf("%s with %s", call.name, what), err, dbq.ErrTx)
+		t.wantErr(fmt.Sprintf("%s with %s", call.name, what), err, dbq.ErrInvalid)
 	}
 	t.wantUnchanged("a call with "+what, c, before)
 	t.wantCount(c, task.Queue, 1)

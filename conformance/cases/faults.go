@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,7 +20,6 @@ import (
 	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/worker"
-	"github.com/dbq-go/dbq/workflow"
 	"github.com/google/uuid"
 )
 
@@ -877,48 +875,20 @@ func slowLink(t *test) {
 	}
 }
 
-// callsTx are the calls that change something in a caller's transaction.
-var callsTx = map[string]func(ctx context.Context, c *dbq.Client, tx dbq.Tx, q *dbq.Queue, held dbq.Lease) error{
-	"EnqueueTx": func(ctx context.Context, _ *dbq.Client, tx dbq.Tx, q *dbq.Queue, _ dbq.Lease) error {
-		_, err := q.EnqueueTx(ctx, tx, dbq.NewTask{})
-		return err
-	},
-	"EnqueueManyTx of unique tasks": func(
-		ctx context.Context, _ *dbq.Client, tx dbq.Tx, q *dbq.Queue, _ dbq.Lease,
-	) error {
-		_, err := q.EnqueueManyTx(ctx, tx, []dbq.NewTask{{Unique: pending("a")}, {Unique: replacing("b")}})
-		return err
-	},
-	"CompleteTx": func(ctx context.Context, _ *dbq.Client, tx dbq.Tx, q *dbq.Queue, held dbq.Lease) error {
-		return q.CompleteTx(ctx, tx, held, nil)
-	},
-	"SettleTx with an error": func(ctx context.Context, _ *dbq.Client, tx dbq.Tx, q *dbq.Queue, held dbq.Lease) error {
-		return q.SettleTx(ctx, tx, held, dbq.Failed(errors.New("it failed")))
-	},
-	"OperateTx": func(ctx context.Context, c *dbq.Client, tx dbq.Tx, _ *dbq.Queue, held dbq.Lease) error {
-		return admin.New(c).OperateTx(ctx, tx, admin.Revoke, held.Task, admin.By("ann"))
-	},
-	"workflow.EnqueueTx": func(ctx context.Context, c *dbq.Client, tx dbq.Tx, q *dbq.Queue, _ dbq.Lease) error {
-		_, err := workflow.EnqueueTx(ctx, tx, c, []workflow.Step{
-			{Name: "one", Queue: q.Name()}, {Name: "two", Queue: q.Name(), Needs: []string{"one"}}})
-		return err
-	},
-}
-
 // cutInCallersTx cuts each request of each call in a caller's transaction in turn, before it reaches the server and
 // after, and then ends the transaction.
 func cutInCallersTx(t *test) {
 	p, dsn := t.throughProxy()
 	direct := t.open()
-	for _, name := range slices.Sorted(maps.Keys(callsTx)) {
-		t.eachRequestAndAnswer(name, proxy.Rule{}, func(r proxy.Rule) bool {
+	for i, call := range callsTx(direct.Queue("q"), dbq.Lease{}) {
+		t.eachRequestAndAnswer(call.name, proxy.Rule{}, func(r proxy.Rule) bool {
 			q := ownQueue(direct)
 			held := t.takeNew(q, dbq.NewTask{}, long)
 			c := t.oneConnection(dsn)
 			tx := t.beginTx(c)
-			what := fmt.Sprintf("%s, cut at %v", name, r)
+			what := fmt.Sprintf("%s, cut at %v", call.name, r)
 			fired := t.callUnder(p, r, c, func(ctx context.Context) {
-				err := callsTx[name](ctx, c, tx, c.Queue(q.Name()), held.Lease)
+				err := callsTx(c.Queue(q.Name()), held.Lease)[i].tx(ctx, tx)
 				t.failIf(p.Fired() && !errors.Is(err, dbq.ErrUnavailable) || errors.Is(err, dbq.ErrMayHaveHappened),
 					"%s: got error %v, want ErrUnavailable alone", what, err)
 				_ = tx.Rollback()

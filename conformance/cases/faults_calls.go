@@ -126,28 +126,20 @@ func ctxEnded(err error) bool {
 
 // faultCalls returns the calls that change something, each kind at least once.
 func faultCalls() []faultCall {
+	settle := func(name string, o dbq.Outcome, to dbq.State) faultCall {
+		return faultCall{name: name, prepare: prepareLeased(1), did: movedState(state.Processing, to),
+			call: func(ctx context.Context, q *dbq.Queue, s *faultRun) error { return q.Settle(ctx, s.tasks[0].Lease, o) }}
+	}
 	return slices.Concat([]faultCall{
 		// An enqueue whose answer is lost is not repeated: its task may be done and gone. See EnqueuedAndGone.
 		{name: "Enqueue", call: callEnqueue, did: didEnqueue, once: true},
 		{name: "EnqueueMany", prepare: prepareDuplicate, call: callEnqueueMany, did: didEnqueueMany, once: true},
 		{name: "EnqueueUnique", prepare: prepareUnique, call: callEnqueueUnique, did: didEnqueueUnique, once: true},
 		{name: "Checkout", prepare: prepareReady, call: callCheckout, did: didCheckout, after: afterCheckout, once: true},
-		{name: "Complete", prepare: prepareLeased(1), did: movedState(state.Processing, state.Completed),
-			call: func(ctx context.Context, q *dbq.Queue, s *faultRun) error {
-				return q.Complete(ctx, s.tasks[0].Lease, []byte("done"))
-			}},
-		{name: "Deleted", prepare: prepareLeased(1), did: movedState(state.Processing, state.None),
-			call: func(ctx context.Context, q *dbq.Queue, s *faultRun) error {
-				return q.Settle(ctx, s.tasks[0].Lease, dbq.Deleted())
-			}},
-		{name: "Fail", prepare: prepareLeased(1), did: movedState(state.Processing, state.Error),
-			call: func(ctx context.Context, q *dbq.Queue, s *faultRun) error {
-				return q.Settle(ctx, s.tasks[0].Lease, dbq.RetryIn(long, errors.New("it failed")))
-			}},
-		{name: "Release", prepare: prepareLeased(1), did: movedState(state.Processing, state.Created),
-			call: func(ctx context.Context, q *dbq.Queue, s *faultRun) error {
-				return q.Settle(ctx, s.tasks[0].Lease, dbq.Released(long))
-			}},
+		settle("Complete", dbq.Completed([]byte("done")), state.Completed),
+		settle("Deleted", dbq.Deleted(), state.None),
+		settle("Fail", dbq.RetryIn(long, errBoom), state.Error),
+		settle("Release", dbq.Released(long), state.Created),
 		{name: "Settle", prepare: prepareLeased(3), call: callSettle, did: didSettle},
 		{name: "Extend", prepare: prepareLeased(1), call: callExtend, did: didExtend},
 		{name: "Operate", prepare: prepareParked, did: movedState(state.Error, state.Created),

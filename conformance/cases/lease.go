@@ -77,30 +77,20 @@ func leaseCases() []Case {
 	)
 }
 
-// endings returns one settlement of each kind, by name.
-func endings() map[string]dbq.Outcome {
-	return map[string]dbq.Outcome{
-		"complete":       dbq.Completed([]byte("stale")),
-		"settleDeleted":  dbq.Deleted(),
-		"fail and park":  dbq.Parked(errBoom),
-		"fail and retry": dbq.RetryIn(0, errBoom),
-		"poison":         dbq.Poisoned(errBoom),
-		"release":        dbq.Released(0),
-	}
-}
-
 // wantLost makes every call of a holder with a lease that is not valid any more, and wants ErrLeaseLost and an
 // unchanged row.
 func (t *test) wantLost(when string, q *dbq.Queue, l dbq.Lease) {
 	before := t.get(q.Client(), l.Task)
-	for name, ending := range endings() {
-		out := must(q.SettleMany(t.ctx, []dbq.Settlement{settlement(l, ending)}))
-		t.wantErr(name+" "+when, out[0].Err, dbq.ErrLeaseLost)
-		t.wantUnchanged(name+" "+when, q.Client(), before)
+	want := func(call string, err error) {
+		t.wantErr(call+" "+when, err, dbq.ErrLeaseLost)
+		t.wantUnchanged(call+" "+when, q.Client(), before)
+	}
+	for _, e := range endings() {
+		want(e.name, q.Settle(t.ctx, l, e.outcome))
+		want(e.name+" in a batch", must(q.SettleMany(t.ctx, []dbq.Settlement{settlement(l, e.outcome)}))[0].Err)
 	}
 	_, err := q.Extend(t.ctx, l, long)
-	t.wantErr("extend "+when, err, dbq.ErrLeaseLost)
-	t.wantUnchanged("extend "+when, q.Client(), before)
+	want("extend", err)
 }
 
 func leaseExpired(t *test) {
@@ -119,17 +109,6 @@ func leaseStaleSettle(t *test) {
 	old := t.abandon(q)
 	t.takeOver(q, id, long)
 	t.wantLost("after the task was taken over", q, old.Lease)
-	for call, err := range map[string]error{
-		"Complete": q.Complete(t.ctx, old.Lease, nil),
-		"Deleted":  q.Settle(t.ctx, old.Lease, dbq.Deleted()),
-		"RetryIn":  q.Settle(t.ctx, old.Lease, dbq.RetryIn(0, errBoom)),
-		"Poisoned": q.Settle(t.ctx, old.Lease, dbq.Poisoned(errBoom)),
-		"Released": q.Settle(t.ctx, old.Lease, dbq.Released(0)),
-	} {
-		t.wantErr(call+" after the task was taken over", err, dbq.ErrLeaseLost)
-	}
-	lost, err := completeAll(t.ctx, q, []dbq.Lease{old.Lease})
-	t.failIf(err != nil || len(lost) != 1, "SettleMany: got lost %v and error %v, want the lease lost", lost, err)
 	t.wantState(c, id, dbq.StateProcessing)
 }
 
@@ -244,14 +223,13 @@ func leaseUntil(t *test) {
 
 func leaseTwice(t *test) {
 	c, q := t.openQueue()
-	for name, ending := range endings() {
-		if name == "settleDeleted" {
+	for _, e := range endings() {
+		if e.to == state.None {
 			continue // see CompleteTx/Deleted
 		}
-		task := t.takeNew(c.Queue(name), dbq.NewTask{}, long)
-		out := must(c.Queue(name).SettleMany(t.ctx, []dbq.Settlement{settlement(task.Lease, ending)}))
-		t.must(out[0].Err)
-		t.wantLost("after "+name, c.Queue(name), task.Lease)
+		own := c.Queue(e.name)
+		task := t.settleNew(own, dbq.NewTask{}, e.outcome)
+		t.wantLost("after "+e.name, own, task.Lease)
 	}
 	task := t.takeNew(q, dbq.NewTask{}, long)
 	twice := []dbq.Settlement{settlement(task.Lease, dbq.Completed([]byte("one"))),

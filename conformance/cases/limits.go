@@ -305,12 +305,11 @@ func limitTakeover(t *test) {
 func limitEnds(t *test) {
 	c, q := t.limited(admin.QueueLimits{Leased: 1})
 	ends := map[string]func(task dbq.Task) error{
-		"complete": func(task dbq.Task) error { return q.Complete(t.ctx, task.Lease, nil) },
-		"retry":    func(task dbq.Task) error { return q.Settle(t.ctx, task.Lease, dbq.RetryIn(long, errBoom)) },
-		"release":  func(task dbq.Task) error { return q.Settle(t.ctx, task.Lease, dbq.Released(long)) },
-		"delete":   func(task dbq.Task) error { return q.Settle(t.ctx, task.Lease, dbq.Deleted()) },
-		"poison":   func(task dbq.Task) error { return q.Settle(t.ctx, task.Lease, dbq.Poisoned(errBoom)) },
-		"cancel":   func(task dbq.Task) error { return admin.New(c).Operate(t.ctx, admin.Cancel, task.ID) },
+		"cancel": func(task dbq.Task) error { return admin.New(c).Operate(t.ctx, admin.Cancel, task.ID) },
+		"revoke": func(task dbq.Task) error { return admin.New(c).Operate(t.ctx, admin.Revoke, task.ID) },
+	}
+	for _, e := range endings() {
+		ends[e.name] = func(task dbq.Task) error { return q.Settle(t.ctx, task.Lease, e.outcome) }
 	}
 	t.enqueueMany(q, len(ends)+1, nil)
 	for name, end := range ends {

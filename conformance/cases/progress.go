@@ -139,8 +139,8 @@ func progressTakeover(t *test) {
 	t.wantResumed("reenqueued", q, "half")
 }
 
-// endings are the ways to end an attempt with progress, each a function that reports "now" and settles.
-func (t *test) endings(q *dbq.Queue) map[string]func(l dbq.Lease, o dbq.Outcome) {
+// waysToReport are the ways to end an attempt with the progress "now".
+func (t *test) waysToReport(q *dbq.Queue) map[string]func(l dbq.Lease, o dbq.Outcome) {
 	settleTx := func(l dbq.Lease, o dbq.Outcome) {
 		tx := t.beginTx(q.Client())
 		t.must(q.SettleTx(t.ctx, tx, l, o))
@@ -168,7 +168,7 @@ func (t *test) endings(q *dbq.Queue) map[string]func(l dbq.Lease, o dbq.Outcome)
 func (t *test) progressAfter(outcomes map[string]dbq.Outcome) {
 	c, q := t.openQueue()
 	for name, o := range outcomes {
-		for by, end := range t.endings(q) {
+		for by, end := range t.waysToReport(q) {
 			what := name + " " + by
 			task := t.takeNew(q, dbq.NewTask{}, long)
 			end(task.Lease, o)

@@ -13,6 +13,7 @@ import (
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/state"
+	"github.com/dbq-go/dbq/workflow"
 	"github.com/google/uuid"
 )
 
@@ -309,10 +310,9 @@ func stamp(t time.Time) string {
 
 // A call is one of the methods that talk to the database, for laws that are about all of them.
 type call struct {
-	name    string
-	plain   func(ctx context.Context) error
-	tx      func(ctx context.Context, tx dbq.Tx) error // instead of plain
-	settles bool                                       // carries a lease
+	name  string
+	plain func(ctx context.Context) error
+	tx    func(ctx context.Context, tx dbq.Tx) error // instead of plain
 }
 
 // makeCall makes the call. One that needs a transaction gets one on c, which is rolled back afterwards.
@@ -325,53 +325,90 @@ func (t *test) makeCall(ctx context.Context, c *dbq.Client, call call) error {
 	return call.tx(ctx, tx)
 }
 
-// queueCalls returns the methods of a queue as calls.
-func queueCalls(q *dbq.Queue, l dbq.Lease) []call {
-	settle := func(name string, f func(ctx context.Context) error) call {
-		return call{name: name, plain: f, settles: true}
+// An ending is a way to end an attempt, and the state of the task after it.
+type ending struct {
+	name    string
+	outcome dbq.Outcome
+	to      dbq.State
+}
+
+// endings returns an ending of each kind.
+func endings() []ending {
+	return []ending{
+		{"complete", dbq.Completed(nil), state.Completed},
+		{"complete with a result", dbq.Completed([]byte("result")), state.Completed},
+		{"complete and remove", dbq.Deleted(), state.None},
+		{"park", dbq.Parked(errBoom), state.Error},
+		{"retry", dbq.RetryIn(0, errBoom), state.Error},
+		{"poison", dbq.Poisoned(errBoom), state.Poison},
+		{"release", dbq.Released(0), state.Created},
 	}
-	return []call{
+}
+
+// queueCalls returns the methods of a queue as calls, apart from those of callsTx.
+func queueCalls(q *dbq.Queue, l dbq.Lease) []call {
+	calls := []call{
 		{name: "enqueue", plain: func(ctx context.Context) error { _, err := q.Enqueue(ctx, dbq.NewTask{}); return err }},
 		{name: "enqueueMany", plain: func(ctx context.Context) error {
 			_, err := q.EnqueueMany(ctx, make([]dbq.NewTask, 3))
 			return err
 		}},
-		{name: "enqueueTx", tx: func(ctx context.Context, tx dbq.Tx) error {
+		{name: "find", plain: func(ctx context.Context) error { _, err := q.Find(ctx, "r"); return err }},
+		{name: "checkout", plain: func(ctx context.Context) error { _, err := q.Checkout(ctx, 1, long); return err }},
+		{name: "settleMany", plain: func(ctx context.Context) error {
+			_, err := q.SettleMany(ctx, []dbq.Settlement{settlement(l, dbq.Completed(nil)), settlement(l, dbq.Deleted())})
+			return err
+		}},
+		{name: "extend", plain: func(ctx context.Context) error { _, err := q.Extend(ctx, l, long); return err }},
+		{name: "extendMany", plain: func(ctx context.Context) error {
+			_, _, err := q.ExtendMany(ctx, []dbq.Lease{l}, long)
+			return err
+		}},
+	}
+	for _, e := range endings() {
+		calls = append(calls, call{name: e.name, plain: func(ctx context.Context) error { return q.Settle(ctx, l, e.outcome) }})
+	}
+	return calls
+}
+
+// callsTx returns the methods that take a transaction as calls.
+func callsTx(q *dbq.Queue, l dbq.Lease) []call {
+	c := q.Client()
+	many := func(name string, ts ...dbq.NewTask) call {
+		return call{name: name, tx: func(ctx context.Context, tx dbq.Tx) error {
+			_, err := q.EnqueueManyTx(ctx, tx, ts)
+			return err
+		}}
+	}
+	return []call{
+		{name: "EnqueueTx", tx: func(ctx context.Context, tx dbq.Tx) error {
 			_, err := q.EnqueueTx(ctx, tx, dbq.NewTask{})
 			return err
 		}},
-		{name: "enqueueManyTx", tx: func(ctx context.Context, tx dbq.Tx) error {
-			_, err := q.EnqueueManyTx(ctx, tx, make([]dbq.NewTask, 3))
-			return err
-		}},
-		{name: "find", plain: func(ctx context.Context) error { _, err := q.Find(ctx, "r"); return err }},
-		{name: "checkout", plain: func(ctx context.Context) error { _, err := q.Checkout(ctx, 1, long); return err }},
-		settle("complete", func(ctx context.Context) error { return q.Complete(ctx, l, nil) }),
-		settle("settleDeleted", func(ctx context.Context) error { return q.Settle(ctx, l, dbq.Deleted()) }),
-		settle("fail", func(ctx context.Context) error { return q.Settle(ctx, l, dbq.RetryIn(0, errBoom)) }),
-		settle("poison", func(ctx context.Context) error { return q.Settle(ctx, l, dbq.Poisoned(errBoom)) }),
-		settle("release", func(ctx context.Context) error { return q.Settle(ctx, l, dbq.Released(0)) }),
-		settle("settleMany", func(ctx context.Context) error {
-			_, err := q.SettleMany(ctx, []dbq.Settlement{settlement(l, dbq.Completed(nil)), settlement(l, dbq.Deleted())})
-			return err
-		}),
-		settle("extend", func(ctx context.Context) error { _, err := q.Extend(ctx, l, long); return err }),
-		settle("extendMany", func(ctx context.Context) error {
-			_, _, err := q.ExtendMany(ctx, []dbq.Lease{l}, long)
-			return err
-		}),
-		{name: "completeTx", settles: true, tx: func(ctx context.Context, tx dbq.Tx) error {
-			return q.CompleteTx(ctx, tx, l, nil)
-		}},
-		{name: "settleDeletedTx", settles: true, tx: func(ctx context.Context, tx dbq.Tx) error {
+		many("EnqueueManyTx", make([]dbq.NewTask, 3)...),
+		many("EnqueueManyTx of unique tasks", dbq.NewTask{Unique: pending("a")}, dbq.NewTask{Unique: replacing("b")}),
+		{name: "CompleteTx", tx: func(ctx context.Context, tx dbq.Tx) error { return q.CompleteTx(ctx, tx, l, nil) }},
+		{name: "SettleTx that removes", tx: func(ctx context.Context, tx dbq.Tx) error {
 			return q.SettleTx(ctx, tx, l, dbq.Deleted())
+		}},
+		{name: "SettleTx with an error", tx: func(ctx context.Context, tx dbq.Tx) error {
+			return q.SettleTx(ctx, tx, l, dbq.Failed(errBoom))
+		}},
+		{name: "GetTx", tx: func(ctx context.Context, tx dbq.Tx) error { _, err := c.GetTx(ctx, tx, l.Task); return err }},
+		{name: "OperateTx", tx: func(ctx context.Context, tx dbq.Tx) error {
+			return admin.New(c).OperateTx(ctx, tx, admin.Revoke, l.Task, admin.By("ann"))
+		}},
+		{name: "workflow.EnqueueTx", tx: func(ctx context.Context, tx dbq.Tx) error {
+			_, err := workflow.EnqueueTx(ctx, tx, c, stepsOf(q, []string{"one"}, []string{"two", "one"}))
+			return err
 		}},
 	}
 }
 
 // allCalls returns the methods of a client and of its queue q as calls.
 func allCalls(c *dbq.Client, l dbq.Lease) []call {
-	calls := append(queueCalls(c.Queue("q"), l), []call{
+	q := c.Queue("q")
+	calls := slices.Concat(queueCalls(q, l), callsTx(q, l), []call{
 		{name: "get", plain: func(ctx context.Context) error { _, err := c.Get(ctx, l.Task); return err }},
 		{
 			name:  "list",
@@ -380,7 +417,7 @@ func allCalls(c *dbq.Client, l dbq.Lease) []call {
 		{name: "stats", plain: func(ctx context.Context) error { _, err := admin.New(c).Stats(ctx); return err }},
 		{name: "wait", plain: func(ctx context.Context) error { _, err := c.Wait(ctx, l.Task); return err }},
 		{name: "now", plain: func(ctx context.Context) error { _, err := c.Now(ctx); return err }},
-	}...)
+	})
 	for _, tr := range state.ByOperator() {
 		calls = append(calls,
 			call{name: string(tr.Event), plain: func(ctx context.Context) error {

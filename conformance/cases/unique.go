@@ -154,29 +154,27 @@ func uniqueOnlyOneUnfinished(t *test) {
 func uniqueFreed(t *test) {
 	c := t.open()
 	ops := admin.New(c)
-	for name, end := range map[string]func(q *dbq.Queue, task dbq.Task) error{
-		"completed": func(q *dbq.Queue, task dbq.Task) error { return q.Settle(t.ctx, task.Lease, dbq.Completed(nil)) },
-		"removed":   func(q *dbq.Queue, task dbq.Task) error { return q.Settle(t.ctx, task.Lease, dbq.Deleted()) },
-		"poisoned":  func(q *dbq.Queue, task dbq.Task) error { return q.Settle(t.ctx, task.Lease, dbq.Poisoned(errBoom)) },
-		"parked":    func(q *dbq.Queue, task dbq.Task) error { return q.Settle(t.ctx, task.Lease, dbq.Parked(errBoom)) },
-		"cancelled": func(q *dbq.Queue, task dbq.Task) error { return ops.Operate(t.ctx, admin.Cancel, task.ID) },
-		"purged": func(q *dbq.Queue, task dbq.Task) error {
-			if err := ops.Operate(t.ctx, admin.Cancel, task.ID); err != nil {
-				return err
-			}
-			return ops.Operate(t.ctx, admin.Purge, task.ID)
-		},
-	} {
-		q := c.Queue(name)
+	freed := func(how string, end func(q *dbq.Queue, task dbq.Task) error) {
+		q := c.Queue(how)
 		for _, u := range []*dbq.Unique{pending("k"), unfinished("k")} {
 			nt := dbq.NewTask{Unique: u}
-			task := t.takeNew(q, nt, long)
-			t.must(end(q, task))
+			t.must(end(q, t.takeNew(q, nt, long)))
 			second := t.enqueue(q, nt)
-			t.wantDuplicate("after the first was "+name, q, nt, second)
+			t.wantDuplicate("after the first one ended: "+how, q, nt, second)
 			t.must(ops.Operate(t.ctx, admin.Reject, second))
 		}
 	}
+	for _, e := range endings() {
+		if e.name != "retry" && e.name != "release" {
+			freed(e.name, func(q *dbq.Queue, task dbq.Task) error { return q.Settle(t.ctx, task.Lease, e.outcome) })
+		}
+	}
+	cancel := func(_ *dbq.Queue, task dbq.Task) error { return ops.Operate(t.ctx, admin.Cancel, task.ID) }
+	freed("cancel", cancel)
+	freed("cancel and purge", func(q *dbq.Queue, task dbq.Task) error {
+		t.must(cancel(q, task))
+		return ops.Operate(t.ctx, admin.Purge, task.ID)
+	})
 }
 
 func uniqueByPeriod(t *test) {
