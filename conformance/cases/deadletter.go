@@ -252,9 +252,7 @@ func noticeAnswerLostToCheckout(t *test) {
 
 func noticeBesideOperators(t *test) {
 	c, other := t.open(), t.open()
-	if c.Info().Server.OneWriter {
-		t.Skipf("the database has one writer at a time")
-	}
+	t.rowLocks(c)
 	q, ops := c.Queue("q"), admin.New(other)
 	for _, level := range []sql.IsolationLevel{sql.LevelDefault, sql.LevelRepeatableRead, sql.LevelSerializable} {
 		task := t.takeNew(q, dbq.NewTask{}, long)

@@ -485,8 +485,8 @@ func (t *test) waysToEnqueue(q *dbq.Queue) []func(nt dbq.NewTask) error {
 }
 
 func lockedWorker(t *test) {
-	t.must(t.lockRows("none").Rollback()) // it is skipped where transactions do not lock rows
 	c := t.open()
+	t.rowLocks(c)
 	q := c.Queue("work")
 	const n, locked, lease = 200, 4, 5 * time.Second
 	t.enqueueMany(q, n, numbered)
@@ -504,7 +504,7 @@ func lockedWorker(t *test) {
 			return endByNumber(task)
 		})})
 	t.eventually("all tasks are leased", func() bool { return calls.Load() == n })
-	tx := t.lockRows("0", "1", "2", "3")
+	tx := t.lockTasks("reference IN ('0', '1', '2', '3')")
 	close(release)
 	begun := time.Now()
 	leased := func() int {
@@ -564,9 +564,8 @@ func countLost(n *atomic.Int64) func(worker.Observation) {
 }
 
 func lockedStart(t *test) {
-	t.must(t.lockRows("none").Rollback()) // it is skipped where transactions do not lock rows
 	const n, lease = 10, 6 * time.Second
-	other := t.beginTx(t.open())
+	other := t.lockTasks("1 = 0")
 	lock := sync.OnceValue(func() error { // between the checkout and the start
 		_, err := other.ExecContext(t.ctx, "UPDATE "+t.Prefix+"task SET kind = kind WHERE reference = '0'")
 		return err
@@ -616,7 +615,7 @@ func lockedSettle(t *test) {
 		ss[i] = settlement(l, []dbq.Outcome{dbq.Completed(nil), dbq.Deleted(), dbq.RetryIn(long, errBoom),
 			dbq.Completed([]byte("done"))}[i%4])
 	}
-	tx := t.lockRows("0", "1", "2", "3")
+	tx := t.lockTasks("reference IN ('0', '1', '2', '3')")
 	ctx, cancel := context.WithTimeout(t.ctx, t.Patience/2)
 	defer cancel()
 	out := must(q.SettleMany(ctx, ss))
@@ -648,7 +647,7 @@ func lockedSettle(t *test) {
 func lockedComplete(t *test) {
 	c, q := t.openQueue()
 	task := t.takeNew(q, dbq.NewTask{Reference: "locked"}, long)
-	tx := t.lockRows("locked")
+	tx := t.lockTasks("reference = 'locked'")
 	done := make(chan error, 1)
 	go func() { done <- q.Settle(t.ctx, task.Lease, dbq.Parked(errBoom)) }()
 	waits := []time.Duration{50 * time.Millisecond, 3 * time.Second} // longer than any wait for a lock that dbq gives up
@@ -701,7 +700,7 @@ func lockedCalls(t *test) {
 			return err
 		}
 	}
-	locking := t.lockTasks(t.open())
+	locking := t.lockTasks("reference LIKE 'locked%'")
 	names := slices.Collect(maps.Keys(calls))
 	t.concurrently(len(names)+1, func(ctx context.Context, i int) {
 		if i == len(names) {

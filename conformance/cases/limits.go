@@ -2,7 +2,6 @@ package cases
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"math"
@@ -453,22 +452,6 @@ func limitRateCounts(t *test) {
 	t.wantNone("after a start and three retries", q)
 }
 
-// lockTasks locks the tasks whose reference begins with "locked" in another transaction, as an operator's forgotten
-// session does.
-func (t *test) lockTasks(c *dbq.Client) *sql.Tx {
-	tx := must(c.DB().BeginTx(t.ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})) // locks no gaps
-	t.Cleanup(func() { _ = tx.Rollback() })
-	must(tx.ExecContext(t.ctx, fmt.Sprintf("UPDATE %stask SET kind = kind WHERE reference LIKE 'locked%%'", t.Prefix)))
-	return tx
-}
-
-// rowLocks skips a case where a transaction that writes blocks all other writers.
-func (t *test) rowLocks(c *dbq.Client) {
-	if c.Info().Server.OneWriter {
-		t.Skipf("%s locks no single rows", c.Info().Server.Product)
-	}
-}
-
 func limitLockedDelays(t *test) {
 	c := t.open()
 	t.rowLocks(c)
@@ -491,7 +474,7 @@ func limitLockedDelays(t *test) {
 			}
 		})})
 	}
-	tx := t.lockTasks(t.open())
+	tx := t.lockTasks("reference LIKE 'locked%'")
 	started := make([]map[uuid.UUID]dbq.Task, len(queues))
 	for i, q := range queues {
 		started[i] = map[uuid.UUID]dbq.Task{}
@@ -552,7 +535,7 @@ func limitLockedMany(t *test) {
 			}
 		})
 	}
-	tx := t.lockTasks(t.open())
+	tx := t.lockTasks("reference LIKE 'locked%'")
 	for name, q := range q {
 		started := 0
 		for range 2 * free {
@@ -575,8 +558,7 @@ func limitLockedConnections(t *test) {
 	t.limit(c, q.Name(), admin.QueueLimits{Leased: waiting})
 	t.enqueueMany(q, waiting, nil)
 	lease := t.takeNew(other, dbq.NewTask{}, long).Lease
-	tx := t.beginTx(t.open())
-	must(tx.ExecContext(t.ctx, fmt.Sprintf("UPDATE %skv SET version = version + 1 WHERE name = 'q'", t.Prefix)))
+	tx := t.lock("kv SET version = version WHERE name = 'q'")
 	t.concurrently(waiting+1, func(ctx context.Context, i int) {
 		if i < waiting {
 			if tasks, err := q.Checkout(ctx, 1, long); ctx.Err() == nil && (err != nil || len(tasks) != 1) {

@@ -28,22 +28,14 @@ func renewalCases() []Case {
 	)
 }
 
-// skipOneWriter skips the case where tx, a transaction that writes, blocks all other writers.
-func (t *test) skipOneWriter(tx *sql.Tx) {
-	if t.open().Info().Server.OneWriter {
-		_ = tx.Rollback()
-		t.Skipf("the database has one writer at a time, not locks on rows")
-	}
-}
-
 func renewalLocked(t *test) {
 	c, q := t.openQueue()
+	t.rowLocks(c)
 	tasks := t.takeAll(q, 20, time.Minute)
 	leases := leasesOf(tasks)
 	other := t.open()
 	tx := t.beginTx(other)
 	t.must(other.Queue("q").CompleteTx(t.ctx, tx, leases[7], nil))
-	t.skipOneWriter(tx)
 	ctx, cancel := context.WithTimeout(t.ctx, t.Patience/2) // a server gives up waiting for a lock later
 	defer cancel()
 	renewed, lost, err := q.ExtendMany(ctx, leases, long)
@@ -68,6 +60,7 @@ func renewalLocked(t *test) {
 
 func renewalLevels(t *test) {
 	c, other := t.open(), t.open()
+	t.rowLocks(c)
 	side := t.sideTable(c)
 	q, beats := c.Queue("q"), other.Queue("q")
 	checked := 0
@@ -87,7 +80,6 @@ func renewalLevels(t *test) {
 			t.Cleanup(func() { _ = tx.Rollback() })
 			var n int // what begins the transaction's snapshot
 			t.must(tx.QueryRowContext(t.ctx, "SELECT count(*) FROM "+side).Scan(&n))
-			t.skipOneWriter(tx)
 			must(beats.Extend(t.ctx, task.Lease, long))
 			must(tx.ExecContext(t.ctx, fmt.Sprintf("INSERT INTO %s (n) VALUES (%d)", side, checked)))
 			if err = complete(tx, task.Lease); err == nil {

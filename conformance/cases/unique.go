@@ -783,11 +783,10 @@ func uniqueWaits(t *test) {
 
 func uniqueKeptTaskWaits(t *test) {
 	c, other := t.open(), t.open()
+	t.rowLocks(c)
 	q := c.Queue("q")
 	t.enqueue(q, dbq.NewTask{Unique: pending("k")})
 	tx := t.beginTx(c)
-	must(tx.ExecContext(t.ctx, "DELETE FROM "+t.Prefix+"attempt WHERE 1 = 0")) // on SQLite it begins to write
-	t.skipOneWriter(tx)
 	_, err := q.EnqueueTx(t.ctx, tx, dbq.NewTask{Unique: pending("k")})
 	t.wantErr("enqueue", err, dbq.ErrDuplicate)
 	if len(t.checkout(other.Queue("q"), 1, long)) != 0 {
@@ -799,9 +798,7 @@ func uniqueKeptTaskWaits(t *test) {
 
 func uniqueLevels(t *test) {
 	c, other := t.open(), t.open()
-	if c.Info().Server.OneWriter {
-		t.Skipf("the database has one writer at a time: nothing changes beside a transaction")
-	}
+	t.rowLocks(c)
 	for _, level := range []sql.IsolationLevel{sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable} {
 		for name, between := range map[string]func(q *dbq.Queue) uuid.UUID{
 			"nothing": func(*dbq.Queue) uuid.UUID { return uuid.Nil },

@@ -330,7 +330,7 @@ func workerUntilEmpty(t *test) {
 	c := t.open()
 	q := c.Queue("work")
 	ids := t.enqueueMany(q, 3, func(i int, nt *dbq.NewTask) { nt.Reference = fmt.Sprint(i) })
-	tx := t.lockRows("1")
+	tx := t.lockTasks("reference = '1'")
 	unlock := time.AfterFunc(500*time.Millisecond, func() { _ = tx.Rollback() })
 	defer unlock.Stop()
 	w := worker.Worker{Queue: q, UntilEmpty: true, Logger: quietLog,
@@ -454,9 +454,7 @@ func busyAtFirst() func() time.Duration {
 
 // openCallersPool opens a client on a pool of the case's own with at most conns connections.
 func (t *test) openCallersPool(conns int, opts ...dbq.Option) *dbq.Client {
-	if t.open().Info().Server.OneWriter {
-		t.Skipf("on one writer transactions take turns, whatever the pool")
-	}
+	t.rowLocks(t.open())
 	drv, pool, err := sqlrun.Open(t.ctx, t.DSN)
 	t.must(err)
 	t.Cleanup(func() { pool.Close() })

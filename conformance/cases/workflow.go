@@ -450,8 +450,7 @@ func workflowKilled(t *test) {
 	}
 	var lock *sql.Tx
 	if !c.Info().Server.OneWriter {
-		lock = t.beginTx(t.open())
-		must(lock.ExecContext(t.ctx, "UPDATE "+t.Prefix+"step SET needs = needs"))
+		lock = t.lock("step SET needs = needs")
 	}
 	var ps []*process
 	for _, queue := range queues {
@@ -554,9 +553,8 @@ func (t *test) cutEnd(c *dbq.Client, q *dbq.Queue, disturbed func(func() error) 
 	t.must(q.Complete(t.ctx, b[0].Lease, nil))
 }
 
-// lockRow locks rows of tasks in a table until the transaction ends. It skips the case if the database has one writer.
-func (t *test) lockRow(c *dbq.Client, table, column string, ids ...uuid.UUID) *sql.Tx {
-	t.rowLocks(c)
+// lockIDs locks rows of a table by the ids of tasks in a column.
+func (t *test) lockIDs(c *dbq.Client, table, column string, ids ...uuid.UUID) *sql.Tx {
 	form := "x'%x'" // of a binary column
 	if strings.Contains(c.Info().Server.Product, "PostgreSQL") {
 		form = "CAST('%x' AS uuid)"
@@ -565,10 +563,7 @@ func (t *test) lockRow(c *dbq.Client, table, column string, ids ...uuid.UUID) *s
 	for i, id := range ids {
 		values[i] = fmt.Sprintf(form, id[:])
 	}
-	tx := t.beginTx(t.open())
-	must(tx.ExecContext(t.ctx, fmt.Sprintf("UPDATE %s%s SET queue = queue WHERE %s IN (%s)", t.Prefix, table, column,
-		strings.Join(values, ", "))))
-	return tx
+	return t.lock(fmt.Sprintf("%s SET queue = queue WHERE %s IN (%s)", table, column, strings.Join(values, ", ")))
 }
 
 // pairs enqueues n workflows, in each of which a task of queue "second" needs one of queue "first", and returns those.
@@ -583,15 +578,13 @@ func (t *test) pairs(c *dbq.Client, n int) (seconds []uuid.UUID) {
 
 func workflowLocked(t *test) {
 	c := t.open()
-	if c.Info().Server.OneWriter {
-		t.Skipf("no transaction locks rows")
-	}
+	t.rowLocks(c)
 	q := c.Queue("q")
 	ss := append(stepsOf(q, []string{"a"}, []string{"x"}, []string{"y", "x"}),
 		workflow.Step{Name: "b", Queue: "q", Needs: []string{"a"}, Task: dbq.NewTask{Reference: "locked"}})
 	w := t.enqueueSteps(c, ss)
 	tasks := t.checkout(q, 10, long)
-	tx := t.lockRows("locked")
+	tx := t.lockTasks("reference = 'locked'")
 	began := time.Now()
 	t.settleAll(q, []dbq.Settlement{{Lease: tasks[0].Lease, Outcome: dbq.Completed(nil)}})
 	t.settleAll(q, []dbq.Settlement{{Lease: tasks[1].Lease, Outcome: dbq.Completed(nil)}})
@@ -613,7 +606,7 @@ func workflowPool(t *test) {
 	c := t.openCallersPool(conns)
 	seconds := t.pairs(direct, 2*conns)
 	other := t.enqueue(direct.Queue("other"), dbq.NewTask{})
-	tx := t.lockRow(direct, "task", "id", seconds...)
+	tx := t.lockIDs(direct, "task", "id", seconds...)
 	for _, task := range t.takeDue("the first tasks", c.Queue("first"), len(seconds)) {
 		t.must(c.Queue("first").Complete(t.ctx, task.Lease, nil))
 	}
@@ -633,7 +626,7 @@ func workflowRecovery(t *test) {
 	t.rowLocks(c)
 	seconds := t.pairs(c, 14)
 	last := seconds[len(seconds)-1]
-	tx := t.lockRow(c, "task", "id", seconds[:len(seconds)-1]...)
+	tx := t.lockIDs(c, "task", "id", seconds[:len(seconds)-1]...)
 	// Each is completed by a client that ends before it could carry out what follows.
 	for _, task := range t.takeDue("the first tasks", c.Queue("first"), len(seconds)) {
 		caller := t.beginTx(c)
@@ -669,7 +662,7 @@ func workflowPurgeReenqueue(t *test) {
 	parent, child := w.Tasks[0], w.Tasks[1]
 	t.must(a.Operate(t.ctx, admin.Cancel, parent))
 	t.eventually("the task that needs it is cancelled", func() bool { return t.get(c, child).State == dbq.StatePoison })
-	tx := t.lockRow(c, "task", "id", parent) // it holds the purge up
+	tx := t.lockIDs(c, "task", "id", parent) // it holds the purge up
 	purged := make(chan error, 1)
 	go func() { purged <- a.Operate(t.ctx, admin.Purge, parent) }()
 	time.Sleep(300 * time.Millisecond)
@@ -694,7 +687,7 @@ func workflowPurgeEnd(t *test) {
 	failed, done, child := w.Tasks[0], w.Tasks[1], w.Tasks[3]
 	t.must(a.Operate(t.ctx, admin.Cancel, failed))
 	t.eventually("the task that needs it is cancelled", func() bool { return t.get(c, child).State == dbq.StatePoison })
-	tx := t.lockRow(c, "step", "task", child) // it holds up what follows from the end
+	tx := t.lockIDs(c, "step", "task", child) // it holds up what follows from the end
 	t.must(c.Queue("second").Complete(t.ctx, t.take(c.Queue("second"), long).Lease, nil))
 	purged := make(chan error, 1)
 	go func() { purged <- a.Operate(t.ctx, admin.Purge, done) }()
