@@ -23,11 +23,11 @@ func completeTxCases() []Case {
 	)
 }
 
-// sideTable creates a table as an application has, by SQL that every engine understands, and returns its name. It has a
-// primary key, which some servers require of every table.
-func (t *test) sideTable(c *dbq.Client) string {
-	name := t.Prefix + "side"
-	must(c.DB().ExecContext(t.ctx, "CREATE TABLE "+name+" (n INTEGER NOT NULL PRIMARY KEY)"))
+// createTable creates a table as an application has, by SQL that every engine understands, and returns its name. The
+// columns need a primary key, which some servers require of every table.
+func (t *test) createTable(c *dbq.Client, name, columns string) string {
+	name = t.Prefix + name
+	must(c.DB().ExecContext(t.ctx, fmt.Sprintf("CREATE TABLE %s (%s)", name, columns)))
 	t.drops(Object{name, func(ctx context.Context) error {
 		_, pool, err := sqlrun.Open(ctx, t.DSN)
 		if err != nil {
@@ -40,10 +40,9 @@ func (t *test) sideTable(c *dbq.Client) string {
 	return name
 }
 
-// sideRows counts the rows of the application's table.
-func (t *test) sideRows(c *dbq.Client, table string) (n int) {
-	t.must(c.DB().QueryRowContext(t.ctx, "SELECT count(*) FROM "+table).Scan(&n))
-	return n
+// sideTable creates a table of numbers.
+func (t *test) sideTable(c *dbq.Client) string {
+	return t.createTable(c, "side", "n INTEGER NOT NULL PRIMARY KEY")
 }
 
 func completeTxAtomic(t *test) {
@@ -61,7 +60,7 @@ func completeTxAtomic(t *test) {
 
 	row := t.wantState(other, task.ID, dbq.StateCompleted)
 	t.failIf(string(row.Result) != "result", "the result is %q, want %q", row.Result, "result")
-	if n := t.sideRows(c, side); n != 1 {
+	if n := t.rows(c.DB(), side); n != 1 {
 		t.Errorf("the caller's table has %d rows, want 1", n)
 	}
 }
@@ -85,7 +84,7 @@ func completeTxLost(t *test) {
 		t.must(tx.Rollback())
 		t.wantUnchanged(name+" by the old holder", c, before)
 	}
-	if n := t.sideRows(c, side); n != 0 {
+	if n := t.rows(c.DB(), side); n != 0 {
 		t.Errorf("the old holder left %d rows in its own table, want none", n)
 	}
 }
@@ -136,7 +135,7 @@ func completeTxKinds(t *test) {
 			t.Errorf("completed in a %s with the result %q, want %q", kind, row.Result, "\x00\xff")
 		}
 		t.wantGone(c, removed.ID)
-		if n := t.sideRows(c, side); n != i+1 {
+		if n := t.rows(c.DB(), side); n != i+1 {
 			t.Errorf("after a %s committed the caller's table has %d rows, want %d", kind, n, i+1)
 		}
 	}

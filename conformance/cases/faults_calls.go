@@ -651,7 +651,7 @@ func afterEnqueueWorkflow(t *test, direct *dbq.Client, s *faultRun) {
 		t.Fatalf("%s: the workflow cannot be enqueued again: %v (the call answered %v)", s.queue, err, s.err)
 	}
 	for _, n := range []int{1, 2, 1} {
-		for _, task := range t.takeDue(fmt.Sprintf("%s: %d steps are due", s.queue, n), q, n) {
+		for _, task := range t.takeN(q, n, long) {
 			t.must(q.Complete(t.ctx, task.Lease, nil))
 		}
 	}
@@ -687,7 +687,7 @@ func afterCancel(t *test, direct *dbq.Client, s *faultRun) {
 	if err := q.Complete(t.ctx, s.tasks[0].Lease, nil); !errors.Is(err, dbq.ErrLeaseLost) {
 		outcome = dbq.AttemptCompleted
 		t.must(err)
-		t.must(q.Complete(t.ctx, t.takeDue(s.queue+": the next step is due", q, 1)[0].Lease, nil))
+		t.must(q.Complete(t.ctx, t.takeN(q, 1, long)[0].Lease, nil))
 	} else {
 		t.eventually(s.queue+": what needs the cancelled task is cancelled", func() bool {
 			t.must(workflow.Resume(t.ctx, direct))
@@ -735,8 +735,7 @@ func (t *test) oneConnection(dsn string) *dbq.Client {
 		return c
 	}
 	t.must(err)
-	t.register(c)
-	return c
+	return t.register(c)
 }
 
 // callUnder makes a call through c while a rule is set, and closes c. meanwhile runs beside the call, and the proxy

@@ -143,17 +143,10 @@ func leaseExtendSame(t *test) {
 	}
 }
 
-// leaseNew enqueues n tasks and leases them for a minute.
-func (t *test) leaseNew(q *dbq.Queue, n int) []dbq.Lease {
-	tasks := t.takeAll(q, n, time.Minute)
-	leases := leasesOf(tasks)
-	return leases
-}
-
 func leaseExtendMany(t *test) {
 	c, q := t.openQueue()
 	n := min(2*t.statements().Extend.Max+1, 3000)
-	leases := t.leaseNew(q, n)
+	leases := leasesOf(t.takeAll(q, n, time.Minute))
 	t.must(q.Complete(t.ctx, leases[0], nil))
 	t.must(admin.New(c).Operate(t.ctx, admin.Revoke, leases[n-1].Task))
 	leases[n/2].Fence++
@@ -675,12 +668,8 @@ func lockedCalls(t *test) {
 	const locked = 5 * time.Second // longer than two tries wait for a silent server
 	own := t.open()
 	t.rowLocks(own)
-	drv, pool, err := sqlrun.Open(t.ctx, t.DSN)
-	t.must(err)
-	t.Cleanup(func() { pool.Close() })
-	callers := must(dbq.New(t.ctx, cmp.Or(pool.Caller, pool.Write), drv.Dialect, t.options()...))
-	t.register(callers)
-	clients := []*dbq.Client{own, callers}
+	pool := t.openPool()
+	clients := []*dbq.Client{own, t.openOn(cmp.Or(pool.Caller, pool.Write), t.dialect())}
 	calls := map[string]func(ctx context.Context) error{}
 	opening := t.beginTx(t.open())
 	for i, c := range clients {
@@ -759,7 +748,7 @@ func lapseStarted(t *test) {
 	c := t.open()
 	q := access.ForWorker(c.Queue("q"), "w")
 	n := min(2*t.statements().Start.Max+1, 1200)
-	leases := t.leaseNew(q, n)
+	leases := leasesOf(t.takeAll(q, n, time.Minute))
 	t.must(q.Complete(t.ctx, leases[0], nil))
 	leases[n/2].Fence++
 	for range 2 { // marking twice is marking once

@@ -270,29 +270,17 @@ func (t *test) limited(l admin.QueueLimits) (*dbq.Client, *dbq.Queue) {
 	return c, q
 }
 
-// takeEventually checks out tasks until it has n, of a queue that may have just got its limits.
-func (t *test) takeEventually(q *dbq.Queue, n int, lease time.Duration) (tasks []dbq.Task) {
-	t.eventually(fmt.Sprint(n, " tasks are handed out"), func() bool {
-		tasks = append(tasks, t.checkout(q, 100, lease)...)
-		return len(tasks) >= n
-	})
-	if len(tasks) != n {
-		t.Fatalf("%d tasks are leased, the limit is %d", len(tasks), n)
-	}
-	return tasks
-}
-
 func limitTakeover(t *test) {
 	_, q := t.limited(admin.QueueLimits{Leased: 2})
 	other := t.open().Queue(q.Name())
 	t.wantNone("of an empty queue", other) // so that its next checkouts do not search for expired leases first
 	t.enqueueMany(q, 5, nil)
 	abandoned := map[uuid.UUID]bool{}
-	for _, task := range t.takeEventually(q, 2, 20*time.Millisecond) {
+	for _, task := range t.takeN(q, 2, 20*time.Millisecond) {
 		abandoned[task.ID] = true
 		t.awaitExpiry(q.Client(), task.ID)
 	}
-	for _, task := range t.takeEventually(other, 2, long) {
+	for _, task := range t.takeN(other, 2, long) {
 		t.failIf(!abandoned[task.ID], "task %s started in a slot of a task that is to be taken over", task.ID)
 		t.must(other.Complete(t.ctx, task.Lease, nil))
 	}
@@ -312,21 +300,21 @@ func limitEnds(t *test) {
 	}
 	t.enqueueMany(q, len(ends)+1, nil)
 	for name, end := range ends {
-		task := t.takeEventually(q, 1, long)[0]
+		task := t.takeN(q, 1, long)[0]
 		t.wantNone("at the limit", q)
 		if err := end(task); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	t.takeEventually(q, 1, long)
+	t.takeN(q, 1, long)
 }
 
 func limitEdited(t *test) {
 	c, q := t.limited(admin.QueueLimits{Leased: 2})
 	t.enqueueMany(q, 20, nil)
-	running := t.takeEventually(q, 2, long)
+	running := t.takeN(q, 2, long)
 	t.limit(c, q.Name(), admin.QueueLimits{Leased: 5})
-	running = append(running, t.takeEventually(q, 3, long)...)
+	running = append(running, t.takeN(q, 3, long)...)
 	t.limit(c, q.Name(), admin.QueueLimits{Leased: 2})
 	for _, task := range running {
 		t.wantNone("over a lowered limit", q)
@@ -339,10 +327,10 @@ func limitEdited(t *test) {
 		t.must(q.Complete(t.ctx, task.Lease, nil))
 	}
 	t.must(q.Complete(t.ctx, running[0].Lease, nil))
-	t.takeEventually(q, 1, long)
+	t.takeN(q, 1, long)
 	t.wantNone("at the lowered limit", q)
 	t.limit(c, q.Name(), admin.QueueLimits{})
-	t.takeEventually(q, 14, long)
+	t.takeN(q, 14, long)
 	if l, err := admin.New(c).QueueLimits(t.ctx, q.Name()); err != nil || l != (admin.QueueLimits{}) {
 		t.Errorf("the removed limits are %+v and error %v", l, err)
 	}
@@ -356,7 +344,7 @@ func limitOther(t *test) {
 	if got := t.checkout(other, 10, long); len(got) != 3 {
 		t.Errorf("a queue without limits hands out %d tasks, want 3", len(got))
 	}
-	t.takeEventually(q, 1, long)
+	t.takeN(q, 1, long)
 	t.wantNone("at the limit", q)
 }
 
@@ -370,7 +358,7 @@ func limitPaused(t *test) {
 		t.wantNone("paused", other)
 	}
 	t.must(admin.New(c).ResumeQueue(t.ctx, q.Name()))
-	t.takeEventually(q, 1, long)
+	t.takeN(q, 1, long)
 	t.wantNone("at the limit", q)
 }
 
@@ -447,7 +435,7 @@ func limitRateCounts(t *test) {
 	_, q = t.limited(admin.QueueLimits{Rate: rate})
 	t.enqueueMany(q, 1, nil)
 	for range rate.Burst {
-		t.must(q.Settle(t.ctx, t.takeEventually(q, 1, long)[0].Lease, dbq.RetryIn(0, errBoom)))
+		t.must(q.Settle(t.ctx, t.takeN(q, 1, long)[0].Lease, dbq.RetryIn(0, errBoom)))
 	}
 	t.wantNone("after a start and three retries", q)
 }

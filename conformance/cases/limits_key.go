@@ -26,7 +26,7 @@ func keyRoundTrip(t *test) {
 	id := t.enqueue(q, dbq.NewTask{Key: key, Reference: "with key", MaxAttempts: 2})
 	t.enqueueMany(q, 3, func(i int, nt *dbq.NewTask) { nt.Key = fmt.Sprint("k", i) })
 	for range 2 {
-		for _, task := range t.takeEventually(q, 4, long) {
+		for _, task := range t.takeN(q, 4, long) {
 			t.failIf(task.ID == id && task.Key != key, "the key of the task leased is %q, want %q", task.Key, key)
 			t.must(q.Settle(t.ctx, task.Lease, dbq.RetryIn(0, errBoom)))
 		}
@@ -242,7 +242,7 @@ func limitHot(t *test) {
 		t.enqueueMany(q, many, func(_ int, nt *dbq.NewTask) { nt.Key = "hot" })
 		t.enqueueMany(q, 20, func(i int, nt *dbq.NewTask) { nt.Key = fmt.Sprint("k", i) })
 		keys := map[string]bool{}
-		for _, task := range t.takeEventually(q, 21, long) {
+		for _, task := range t.takeN(q, 21, long) {
 			t.failIf(keys[task.Key], "two tasks of %q are leased", task.Key)
 			keys[task.Key] = true
 		}
@@ -256,7 +256,7 @@ func limitNoKey(t *test) {
 		t.enqueueMany(q, many, func(_ int, nt *dbq.NewTask) { nt.Priority = 2; nt.Key = "hot" })
 		t.enqueueMany(q, 5, func(i int, nt *dbq.NewTask) { nt.Delay, nt.Priority = time.Nanosecond, i%2 })
 		n := 0
-		for _, task := range t.takeEventually(q, 6, long) {
+		for _, task := range t.takeN(q, 6, long) {
 			if task.Key == "" {
 				n++
 			}
@@ -353,7 +353,7 @@ func keyRateTakeovers(t *test) {
 			nt.Key = []string{"b", "c", "d", ""}[i-3]
 		}
 	})
-	for _, task := range t.takeEventually(q, len(ids), short) {
+	for _, task := range t.takeN(q, len(ids), short) {
 		t.awaitExpiry(c, task.ID)
 	}
 	again := map[uuid.UUID]dbq.Task{} // one of the key "a" and all others have a start left
@@ -381,7 +381,7 @@ func keyRateTakeovers(t *test) {
 		t.wantAttempts(c, id, "1 crashed")
 	}
 	t.limit(c, q.Name(), admin.QueueLimits{PerKey: true})
-	for _, task := range t.takeEventually(other, 2, long) {
+	for _, task := range t.takeN(other, 2, long) {
 		t.failIf(!waiting[task.ID] || task.Attempt != 2,
 			"attempt %d of task %s started, want the second of those that waited", task.Attempt, task.ID)
 		t.must(other.Complete(t.ctx, task.Lease, nil))
@@ -438,10 +438,10 @@ func keyRateChanged(t *test) {
 	} {
 		c, q := t.limited(limits(slow))
 		t.enqueueMany(q, 5, func(_ int, nt *dbq.NewTask) { nt.Key = "a" })
-		t.takeEventually(q, 1, long)
+		t.takeN(q, 1, long)
 		t.wantNone(name+" has no start left", q)
 		t.limit(c, q.Name(), limits(fast))
-		t.takeEventually(q, 1, long)
+		t.takeN(q, 1, long)
 		t.limit(c, q.Name(), limits(slow))
 		t.eventually(name+" is slow again", func() bool { return len(t.checkout(q, 5, long)) == 0 })
 		t.limit(c, q.Name(), admin.QueueLimits{PerKey: true})
@@ -455,17 +455,15 @@ func keyRateChanged(t *test) {
 }
 
 // keysWithStarts counts the rows of the rate per key of a queue whose name has no quote.
-func (t *test) keysWithStarts(c *dbq.Client, queue string) (n int) {
-	t.must(c.DB().QueryRowContext(t.ctx,
-		fmt.Sprintf("SELECT COUNT(*) FROM %skey_rate WHERE queue = '%s'", t.Prefix, queue)).Scan(&n))
-	return n
+func (t *test) keysWithStarts(c *dbq.Client, queue string) int {
+	return t.rows(c.DB(), fmt.Sprintf("%skey_rate WHERE queue = '%s'", t.Prefix, queue))
 }
 
 func keyRateClean(t *test) {
 	const keys = 1200 // more than one transaction of cleaning removes
 	c, q := t.limited(admin.QueueLimits{KeyRate: admin.Rate{Starts: 1, Per: long, Burst: 2}})
 	t.enqueueMany(q, keys, func(i int, nt *dbq.NewTask) { nt.Key = fmt.Sprint(i) })
-	t.takeEventually(q, keys, long)
+	t.takeN(q, keys, long)
 	clean := func(want int) {
 		must(admin.New(c).Clean(t.ctx, q.Name(), dbq.Retention{Completed: long}))
 		if n := t.keysWithStarts(c, q.Name()); n != want {
@@ -543,7 +541,7 @@ func (t *test) wantStarted(when string, q *dbq.Queue, ids ...uuid.UUID) (tasks [
 		return nil
 	}
 	place := func(task dbq.Task) int { return slices.Index(ids, task.ID) }
-	tasks = t.takeEventually(q, len(ids), long)
+	tasks = t.takeN(q, len(ids), long)
 	for _, task := range tasks {
 		if place(task) < 0 {
 			t.Fatalf("%s: task %s of key %q started, want %v", when, task.ID, task.Key, ids)
@@ -615,7 +613,7 @@ func limitOrderMany(t *test) {
 		}
 	})
 	t.must(admin.New(c).Operate(t.ctx, admin.Cancel, ids[0]))
-	started := t.takeEventually(q, 3, long)
+	started := t.takeN(q, 3, long)
 	want := map[uuid.UUID]bool{ids[1]: true, ids[tasks-4]: true, ids[tasks-3]: true}
 	for _, task := range started {
 		t.failIf(!want[task.ID], "task %s of key %q started, want the first of each key", task.ID, task.Key)

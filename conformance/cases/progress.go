@@ -371,8 +371,7 @@ func progressLevels(t *test) {
 			t.must(q.Complete(t.ctx, task.Lease, nil))
 			continue
 		}
-		var n int
-		t.must(tx.QueryRowContext(t.ctx, "SELECT count(*) FROM "+side).Scan(&n)) // its snapshot
+		t.rows(tx, side) // its snapshot
 		l := task.Lease
 		if !c.Info().Server.OneWriter { // on which a renewal waits
 			t.report(beats, l, "renewed")

@@ -78,8 +78,7 @@ func renewalLevels(t *test) {
 				continue
 			}
 			t.Cleanup(func() { _ = tx.Rollback() })
-			var n int // what begins the transaction's snapshot
-			t.must(tx.QueryRowContext(t.ctx, "SELECT count(*) FROM "+side).Scan(&n))
+			t.rows(tx, side) // begins the transaction's snapshot
 			must(beats.Extend(t.ctx, task.Lease, long))
 			must(tx.ExecContext(t.ctx, fmt.Sprintf("INSERT INTO %s (n) VALUES (%d)", side, checked)))
 			if err = complete(tx, task.Lease); err == nil {
@@ -100,7 +99,7 @@ func renewalLevels(t *test) {
 			checked++
 		}
 	}
-	if n := t.sideRows(c, side); n != checked || t.count(c, "next") != checked {
+	if n := t.rows(c.DB(), side); n != checked || t.count(c, "next") != checked {
 		t.Errorf("%d transactions committed, and there are %d of their rows and %d of their tasks", checked, n,
 			t.count(c, "next"))
 	}

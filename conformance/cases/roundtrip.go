@@ -165,9 +165,7 @@ func (t *test) wantOneInView(c *dbq.Client, k string) {
 		return
 	}
 	for _, column := range []string{"queue", "reference", "kind", "task_key"} {
-		n := 0
-		query := fmt.Sprintf("SELECT COUNT(*) FROM %stasks WHERE %s = '%s'", t.Prefix, column, k)
-		t.must(c.DB().QueryRowContext(t.ctx, query).Scan(&n))
+		n := t.rows(c.DB(), fmt.Sprintf("%stasks WHERE %s = '%s'", t.Prefix, column, k))
 		t.failIf(n != 1, "%q is in %d rows of the column %s, want 1", k, n, column)
 	}
 }

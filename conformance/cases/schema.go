@@ -342,14 +342,7 @@ func (d nextVersion) NeedsTx(s *dialect.Session, op dialect.Op, args dialect.Arg
 }
 
 // openNextVersion opens a client as a program of the next version does, which migrates, on a pool of its own.
-func (t *test) openNextVersion(d dialect.Dialect) *dbq.Client {
-	_, pool, err := sqlrun.Open(t.ctx, t.DSN)
-	t.must(err)
-	t.Cleanup(func() { pool.Close() })
-	c := must(dbq.New(t.ctx, pool.Write, d, t.options(dbq.WithMigrate())...))
-	t.register(c)
-	return c
-}
+func (t *test) openNextVersion(d dialect.Dialect) *dbq.Client { return t.openOn(t.openPool().Write, d) }
 
 func schemaRollingDeploy(t *test) {
 	older := t.open()

@@ -3,6 +3,7 @@ package cases
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"reflect"
@@ -132,6 +133,18 @@ func (t *test) takeAll(q *dbq.Queue, n int, lease time.Duration) []dbq.Task {
 	return tasks
 }
 
+// takeN takes n tasks, each as soon as it is due, and ends the case if more are.
+func (t *test) takeN(q *dbq.Queue, n int, lease time.Duration) (tasks []dbq.Task) {
+	t.eventually(fmt.Sprintf("%d tasks of %q are handed out", n, q.Name()), func() bool {
+		tasks = append(tasks, t.checkout(q, 100, lease)...)
+		return len(tasks) >= n
+	})
+	if len(tasks) != n {
+		t.Fatalf("%d tasks of %q were handed out, want %d", len(tasks), q.Name(), n)
+	}
+	return tasks
+}
+
 func leasesOf(tasks []dbq.Task) []dbq.Lease {
 	leases := make([]dbq.Lease, len(tasks))
 	for i, task := range tasks {
@@ -247,6 +260,14 @@ func (t *test) count(c *dbq.Client, queue string) int {
 func (t *test) wantCount(c *dbq.Client, queue string, n int) {
 	got := t.count(c, queue)
 	t.failIf(got != n, "queue %q has %d tasks, want %d", queue, got, n)
+}
+
+// rows counts rows, by a pool or in a transaction, in which the query may begin the snapshot.
+func (t *test) rows(in interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}, from string) (n int) {
+	t.must(in.QueryRowContext(t.ctx, "SELECT COUNT(*) FROM "+from).Scan(&n))
+	return n
 }
 
 // dialect returns the dialect of the DSN.

@@ -420,10 +420,7 @@ func uniqueReturned(t *test) {
 
 func uniqueClean(t *test) {
 	c, q := t.openQueue()
-	rows := func() (n int) {
-		t.must(c.DB().QueryRowContext(t.ctx, "SELECT COUNT(*) FROM "+t.Prefix+"unique_key").Scan(&n))
-		return n
-	}
+	keys := func() int { return t.rows(c.DB(), t.Prefix+"unique_key") }
 	clean := func() {
 		must(admin.New(c).Clean(t.ctx, q.Name(), dbq.Retention{Completed: long}))
 	}
@@ -434,12 +431,12 @@ func uniqueClean(t *test) {
 	}
 	waiting := t.enqueue(q, dbq.NewTask{Delay: long, Unique: pending("w")})
 	clean()
-	if n := rows(); n != 4 {
+	if n := keys(); n != 4 {
 		t.Errorf("there are %d keys, want 4, none of which has expired", n)
 	}
 	must(c.DB().ExecContext(t.ctx, "UPDATE "+t.Prefix+"unique_key SET expires = 1"))
 	clean()
-	if n := rows(); n != 4 {
+	if n := keys(); n != 4 {
 		t.Errorf("there are %d keys, want 4: no task has ended", n)
 	}
 	poison := t.settleNew(q, dbq.NewTask{Unique: unfinished("p")}, dbq.Poisoned(errBoom))
@@ -448,7 +445,7 @@ func uniqueClean(t *test) {
 	}
 	must(c.DB().ExecContext(t.ctx, "UPDATE "+t.Prefix+"unique_key SET expires = 1"))
 	clean()
-	if n := rows(); n != 2 {
+	if n := keys(); n != 2 {
 		t.Errorf("there are %d keys, want those of the waiting task and of the one in POISON", n)
 	}
 	t.wantDuplicate("after cleaning", q, dbq.NewTask{Unique: pending("w")}, waiting)
@@ -583,8 +580,8 @@ func (t *test) enqueueMeanwhile(q *dbq.Queue, ts []dbq.NewTask, kind string) ([]
 	}
 	defer tx.Rollback()
 	if kind == "in a transaction that has read" { // on some engines it then has its snapshot
-		var n int
-		if err := tx.QueryRowContext(t.ctx, "SELECT COUNT(*) FROM "+t.Prefix+"migration").Scan(&n); err != nil {
+		query := "SELECT COUNT(*) FROM " + t.Prefix + "migration"
+		if err := tx.QueryRowContext(t.ctx, query).Scan(new(int)); err != nil {
 			return nil, err
 		}
 	}
@@ -817,8 +814,7 @@ func uniqueLevels(t *test) {
 				t.Logf("%v: %v", level, err) // the driver does not have it
 				continue
 			}
-			var n int // from here on, a transaction has its snapshot
-			t.must(tx.QueryRowContext(t.ctx, "SELECT COUNT(*) FROM "+t.Prefix+"migration").Scan(&n))
+			t.rows(tx, t.Prefix+"migration") // from here on, a transaction has its snapshot
 			holder := between(other.Queue(queue))
 			id, err := c.Queue(queue).EnqueueTx(t.ctx, tx, dbq.NewTask{Delay: long, Unique: unfinished("k")})
 			failed := errors.Is(err, dbq.ErrConflict)

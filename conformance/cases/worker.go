@@ -17,7 +17,6 @@ import (
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/conformance/internal/proxy"
 	"github.com/dbq-go/dbq/conformance/internal/transcript"
-	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/worker"
 	"github.com/google/uuid"
@@ -73,18 +72,10 @@ type effects struct {
 	who   string
 }
 
-// effectTable creates the table. It has a primary key, which some servers require of every table; a task may have
-// several effects.
+// effectTable creates the table. A task may have several effects.
 func (t *test) effectTable(c *dbq.Client) string {
-	name := t.Prefix + "effect"
-	must(c.DB().ExecContext(t.ctx, "CREATE TABLE "+name+
-		" (id VARCHAR(36) NOT NULL PRIMARY KEY, task VARCHAR(36) NOT NULL, who VARCHAR(40) NOT NULL)"))
-	t.Cleanup(func() { // before the client is closed
-		if _, err := c.DB().ExecContext(context.WithoutCancel(t.ctx), "DROP TABLE "+name); err != nil {
-			t.Errorf("cleaning up: %v", err)
-		}
-	})
-	return name
+	return t.createTable(c, "effect", "id VARCHAR(36) NOT NULL PRIMARY KEY, task VARCHAR(36) NOT NULL, "+
+		"who VARCHAR(40) NOT NULL")
 }
 
 // conflictTries bounds how often a handler restarts its transaction after a conflict. Each time, the database lets one
@@ -407,10 +398,7 @@ func workerTransactions(t *test) {
 }
 
 func workerTxDB(t *test) {
-	_, pool, err := sqlrun.Open(t.ctx, t.DSN)
-	t.must(err)
-	t.Cleanup(func() { pool.Close() })
-	t.inTransactions(t.openCallersPool(4, dbq.WithTxDB(pool.Write)), 20, busyAtFirst())
+	t.inTransactions(t.openCallersPool(4, dbq.WithTxDB(t.openPool().Write)), 20, busyAtFirst())
 }
 
 func workerDrain(t *test) {
@@ -455,13 +443,9 @@ func busyAtFirst() func() time.Duration {
 // openCallersPool opens a client on a pool of the case's own with at most conns connections.
 func (t *test) openCallersPool(conns int, opts ...dbq.Option) *dbq.Client {
 	t.rowLocks(t.open())
-	drv, pool, err := sqlrun.Open(t.ctx, t.DSN)
-	t.must(err)
-	t.Cleanup(func() { pool.Close() })
-	pool.Write.SetMaxOpenConns(conns)
-	c := must(dbq.New(t.ctx, pool.Write, drv.Dialect, t.options(append(opts, dbq.WithMigrate())...)...))
-	t.register(c)
-	return c
+	db := t.openPool().Write
+	db.SetMaxOpenConns(conns)
+	return t.openOn(db, t.dialect(), opts...)
 }
 
 // inTransactions runs n tasks by as many handlers, each of which takes its time in a transaction of Client.DB.
@@ -644,7 +628,7 @@ func workerTxFails(t *test) {
 	if task := t.wantState(c, id, dbq.StateCompleted); task.Attempt != 3 {
 		t.Errorf("the task took %d attempts that count, want 3", task.Attempt)
 	}
-	if n := t.sideRows(c, side); n != 1 {
+	if n := t.rows(c.DB(), side); n != 1 {
 		t.Errorf("the task has %d effects after %d calls, want 1", n, calls.Load())
 	}
 }

@@ -86,15 +86,6 @@ func (t *test) settleAll(q *dbq.Queue, ss []dbq.Settlement) {
 	}
 }
 
-// takeDue takes n tasks, as soon as they are due: a call waits only briefly for the workflow of the task that it ends.
-func (t *test) takeDue(what string, q *dbq.Queue, n int) (tasks []dbq.Task) {
-	t.eventually(what, func() bool {
-		tasks = append(tasks, t.checkout(q, n-len(tasks), long)...)
-		return len(tasks) == n
-	})
-	return tasks
-}
-
 // wantWaiting records a failure unless tasks wait for others.
 func (t *test) wantWaiting(what string, c *dbq.Client, ids ...uuid.UUID) {
 	for _, id := range ids {
@@ -175,7 +166,7 @@ func workflowAtOnce(t *test) {
 		t.concurrently(2, func(ctx context.Context, i int) {
 			t.must(clients[i].Queue("q").Complete(ctx, tasks[i].Lease, nil))
 		})
-		last := t.takeDue("the step that needs both", q, 1)
+		last := t.takeN(q, 1, long)
 		t.wantIDs("after both", last, w.Tasks[2:])
 		t.must(q.Complete(t.ctx, last[0].Lease, nil))
 	}
@@ -192,13 +183,13 @@ func workflowFanOut(t *test) {
 	w := t.enqueueSteps(c, ss)
 	first := t.take(q, long)
 	t.must(q.Complete(t.ctx, first.Lease, nil))
-	parts := t.takeDue("all parts are due", q, n)
+	parts := t.takeN(q, n, long)
 	for part := range slices.Chunk(parts, 200) {
 		t.wantWaiting("before the last part", c, w.Tasks[n+1])
 		done := allTo(dbq.Completed(nil), leasesOf(part)...)
 		t.settleAll(q, done)
 	}
-	last := t.takeDue("the last task is due", q, 1)
+	last := t.takeN(q, 1, long)
 	t.wantIDs("at the end", last, w.Tasks[n+1:])
 	t.must(q.Complete(t.ctx, last[0].Lease, nil))
 	info := must(workflow.Get(t.ctx, c, w.ID, workflow.MaxSteps))
@@ -243,7 +234,7 @@ func workflowFailure(t *test) {
 		ss[2].OnFailure, ss[3].OnFailure = workflow.WaitStep, workflow.IgnoreFailure
 		w := t.enqueueSteps(c, ss)
 		t.failures(q)[how](t.take(q, long))
-		next := t.takeDue("what ignores the failure is due after "+how, q, 1)
+		next := t.takeN(q, 1, long)
 		t.wantIDs("after "+how, next, w.Tasks[3:4])
 		t.must(q.Complete(t.ctx, next[0].Lease, nil))
 		t.wantWaiting("after "+how, c, w.Tasks[2])
@@ -260,7 +251,7 @@ func workflowFailure(t *test) {
 		// An operator retries the parent: what waits goes on, and what was cancelled stays so.
 		t.must(admin.New(c).Operate(t.ctx, admin.Reenqueue, w.Tasks[0]))
 		for i := range []int{0, 2} {
-			again := t.takeDue("the parent, and what waits for it", q, 1)
+			again := t.takeN(q, 1, long)
 			t.wantIDs("after the retry", again, w.Tasks[2*i:2*i+1])
 			t.must(q.Complete(t.ctx, again[0].Lease, nil))
 		}
@@ -280,7 +271,7 @@ func workflowResults(t *test) {
 	t.wantIDs("in the other queue", tasks, w.Tasks[2:])
 	t.must(other.Complete(t.ctx, tasks[0].Lease, []byte{}))
 	t.must(other.Settle(t.ctx, tasks[1].Lease, dbq.Poisoned(errors.New("no"))))
-	reads := t.takeDue("what needs the others", q, 1)[0]
+	reads := t.takeN(q, 1, long)[0]
 	got := map[string]string{}
 	for n, err := range workflow.Needs(t.ctx, c, reads.ID) {
 		t.must(err)
@@ -305,7 +296,7 @@ func workflowRetry(t *test) {
 	w := t.enqueueSteps(c, ss)
 	plain := t.enqueue(q, dbq.NewTask{Delay: long})
 	t.must(q.Complete(t.ctx, t.take(q, long).Lease, nil))
-	t.takeDue("what needs it", q, 1)
+	t.takeN(q, 1, long)
 	n := must(workflow.Cancel(t.ctx, c, w.ID, admin.By("ann"), admin.Reason("no stock")))
 	t.failIf(n != 3, "cancelled %d tasks, want 3", n)
 	t.wantNone("after the cancellation", q)
@@ -319,7 +310,7 @@ func workflowRetry(t *test) {
 	t.failIf(n != 3, "retried %d tasks, want 3", n)
 	t.wantWaiting("after the retry", c, w.Tasks[2])
 	for _, id := range w.Tasks[1:] {
-		next := t.takeDue("the next task", q, 1)
+		next := t.takeN(q, 1, long)
 		t.wantIDs("after the retry", next, []uuid.UUID{id})
 		t.must(q.Complete(t.ctx, next[0].Lease, nil))
 	}
@@ -350,16 +341,14 @@ func workflowReenqueued(t *test) {
 		t.must(tx.Commit())
 		t.must(workflow.Resume(t.ctx, c))
 	}
-	t.wantIDs("after all", t.takeDue("what was reenqueued", q, 1), w.Tasks[1:])
+	t.wantIDs("after all", t.takeN(q, 1, long), w.Tasks[1:])
 }
 
 // wantNoWorkflows records a failure if there are rows of workflows.
 func (t *test) wantNoWorkflows(c *dbq.Client) {
 	for _, from := range []string{"step", "need", "kv WHERE namespace = 'workflow'"} {
-		query := "SELECT COUNT(*) FROM " + t.Prefix + from
-		var n int
-		t.must(c.DB().QueryRowContext(t.ctx, query).Scan(&n))
-		t.failIf(n != 0, "%s returns %d, want 0", query, n)
+		n := t.rows(c.DB(), t.Prefix+from)
+		t.failIf(n != 0, "%s has %d rows, want 0", from, n)
 	}
 }
 
@@ -397,7 +386,7 @@ func workflowTimes(t *test) {
 	a := t.take(q, long)
 	before := t.now(c)
 	t.must(q.Complete(t.ctx, a.Lease, nil))
-	past := t.takeDue("the task whose time has passed", q, 1)
+	past := t.takeN(q, 1, long)
 	after := t.now(c)
 	if due := t.get(c, w.Tasks[1]).Due; due.Before(before.Add(long)) || due.After(after.Add(long)) {
 		t.Errorf("it is due at %v, want an hour after %v", due, before)
@@ -422,14 +411,14 @@ func workflowRemoved(t *test) {
 		must(ops.Clean(t.ctx, "q", dbq.Retention{Completed: time.Millisecond, Poison: time.Millisecond}))
 	}
 	clean()
-	b := t.takeDue("b", q, 1)[0]
+	b := t.takeN(q, 1, long)[0]
 	for n, err := range workflow.Needs(t.ctx, c, b.ID) {
 		if t.must(err); string(n.Result) != "kept" {
 			t.Errorf("the result is %q", n.Result)
 		}
 	}
 	t.must(q.Settle(t.ctx, b.Lease, dbq.Deleted()))
-	last := t.takeDue("c", q, 1)[0]
+	last := t.takeN(q, 1, long)[0]
 	t.wantState(c, w.Tasks[2], dbq.StateProcessing)
 	t.must(q.Settle(t.ctx, last.Lease, dbq.Poisoned(errors.New("no"))))
 	t.awaitAge(c, last.ID, time.Millisecond)
@@ -522,11 +511,8 @@ func workflowCut(t *test) {
 		return fired
 	})
 	t.eventually("no change is left", func() bool {
-		var n int
 		t.must(workflow.Resume(t.ctx, direct))
-		query := "SELECT COUNT(*) FROM " + t.Prefix + "kv WHERE namespace = 'workflow'"
-		t.must(direct.DB().QueryRowContext(t.ctx, query).Scan(&n))
-		return n == 0
+		return t.rows(direct.DB(), t.Prefix+"kv WHERE namespace = 'workflow'") == 0
 	})
 }
 
@@ -588,7 +574,7 @@ func workflowLocked(t *test) {
 	began := time.Now()
 	t.settleAll(q, []dbq.Settlement{{Lease: tasks[0].Lease, Outcome: dbq.Completed(nil)}})
 	t.settleAll(q, []dbq.Settlement{{Lease: tasks[1].Lease, Outcome: dbq.Completed(nil)}})
-	y := t.takeDue("y", q, 1)[0]
+	y := t.takeN(q, 1, long)[0]
 	if took := time.Since(began); took > 10*time.Second || y.ID != w.Tasks[2] {
 		t.Errorf("got %s after %v, want y at once", show(y), took)
 	}
@@ -607,7 +593,7 @@ func workflowPool(t *test) {
 	seconds := t.pairs(direct, 2*conns)
 	other := t.enqueue(direct.Queue("other"), dbq.NewTask{})
 	tx := t.lockIDs(direct, "task", "id", seconds...)
-	for _, task := range t.takeDue("the first tasks", c.Queue("first"), len(seconds)) {
+	for _, task := range t.takeN(c.Queue("first"), len(seconds), long) {
 		t.must(c.Queue("first").Complete(t.ctx, task.Lease, nil))
 	}
 	ctx, cancel := context.WithTimeout(t.ctx, 10*time.Second)
@@ -628,7 +614,7 @@ func workflowRecovery(t *test) {
 	last := seconds[len(seconds)-1]
 	tx := t.lockIDs(c, "task", "id", seconds[:len(seconds)-1]...)
 	// Each is completed by a client that ends before it could carry out what follows.
-	for _, task := range t.takeDue("the first tasks", c.Queue("first"), len(seconds)) {
+	for _, task := range t.takeN(c.Queue("first"), len(seconds), long) {
 		caller := t.beginTx(c)
 		ends := t.open()
 		t.must(ends.Queue("first").CompleteTx(t.ctx, caller, task.Lease, nil))
@@ -674,7 +660,7 @@ func workflowPurgeReenqueue(t *test) {
 		return
 	}
 	t.must(err)
-	due := t.takeDue("the task that needed what is purged", c.Queue("second"), 1)
+	due := t.takeN(c.Queue("second"), 1, long)
 	t.wantIDs("after the purge", due, []uuid.UUID{child})
 }
 
@@ -700,5 +686,5 @@ func workflowPurgeEnd(t *test) {
 	t.must(workflow.Resume(t.ctx, c))
 	t.wantWaiting("one of three is open", c, child)
 	t.must(c.Queue("third").Complete(t.ctx, t.take(c.Queue("third"), long).Lease, nil))
-	t.wantIDs("when all have ended", t.takeDue("the task that needs all", c.Queue("last"), 1), []uuid.UUID{child})
+	t.wantIDs("when all have ended", t.takeN(c.Queue("last"), 1, long), []uuid.UUID{child})
 }
