@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
@@ -42,6 +43,15 @@ func (t *test) end(tx *sql.Tx, commit bool) {
 		t.must(tx.Commit())
 	} else {
 		t.must(tx.Rollback())
+	}
+}
+
+// wantWaits ends the case if a call that should wait for an open transaction returns.
+func (t *test) wantWaits(call string, answered <-chan error) {
+	select {
+	case err := <-answered:
+		t.Fatalf("%s did not wait for the transaction: %v", call, err)
+	case <-time.After(50 * time.Millisecond):
 	}
 }
 

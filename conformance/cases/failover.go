@@ -325,8 +325,7 @@ func (t *test) writer(i int) int {
 	if cl.Writer == nil {
 		return i % len(cl.Nodes)
 	}
-	node := must(cl.Writer(t.ctx))
-	return node
+	return must(cl.Writer(t.ctx))
 }
 
 // downTime is how long a killed node stays down while the others work.

@@ -695,7 +695,7 @@ func afterCancel(t *test, direct *dbq.Client, s *faultRun) {
 			return b.State == state.Poison && b.Cancelled
 		})
 	}
-	as := must(admin.New(direct).Attempts(t.ctx, id))
+	as := t.attemptsOf(direct, id)
 	t.failIf(len(as) != 1 || as[0].Outcome != outcome,
 		"%s: the attempts of the task are %+v, want one that was %v", s.queue, as, outcome)
 }

@@ -76,16 +76,16 @@ func keepingAttempts(t *test) {
 	changed.Error, changed.Outcome = "another story", dbq.AttemptCompleted
 	t.record(q, changed)
 	t.record(q)
-	got := must(admin.New(t.open()).Attempts(t.ctx, id))
+	got := t.attemptsOf(t.open(), id)
 	t.failIf(fmt.Sprint(got) != fmt.Sprint(want), "got  %v\nwant %v", got, want)
-	if got, err := admin.New(c).Attempts(t.ctx, dbq.NewID()); err != nil || len(got) != 0 {
-		t.Errorf("a task without history has %v, %v", got, err)
+	if got := t.attemptsOf(c, dbq.NewID()); len(got) != 0 {
+		t.Errorf("a task without history has %v", got)
 	}
 	long := want[0]
 	long.Fence, long.Error = 9, strings.Repeat("é", dbq.MaxResult)
 	t.record(q, long)
-	if got, err := admin.New(c).Attempts(t.ctx, id); err != nil || len(got) != 5 || len(got[4].Error) > dbq.MaxResult {
-		t.Errorf("a long error was not cut to %d bytes: %v", dbq.MaxResult, err)
+	if got := t.attemptsOf(c, id); len(got) != 5 || len(got[4].Error) > dbq.MaxResult {
+		t.Errorf("a long error was not cut to %d bytes", dbq.MaxResult)
 	}
 }
 
@@ -117,15 +117,14 @@ func keepingTakenOver(t *test) {
 			t.Errorf("a task of the worker %q was taken over from %+v", worker, task.TakenOver)
 		}
 		t.must(admin.New(c).Operate(t.ctx, admin.Revoke, id))
-		attempts, err := admin.New(c).Attempts(t.ctx, id)
-		t.failIf(err != nil || len(attempts) != 2 || attempts[0].Worker != worker || attempts[1].Worker != worker,
-			"a task of the worker %q was revoked, and the history has %+v (%v)", worker, attempts, err)
+		as := t.attemptsOf(c, id)
+		t.failIf(len(as) != 2 || as[0].Worker != worker || as[1].Worker != worker,
+			"a task of the worker %q was revoked, and the history has %+v", worker, as)
 	}
 	_, err := access.ForWorker(c.Queue("q"), strings.Repeat("x", dbq.MaxWorkerID+1)).Checkout(t.ctx, 1, long)
 	t.wantErr("a worker's id that is too long", err, dbq.ErrOption)
-	got, err := admin.New(c).Attempts(t.ctx, first.ID)
-	if err != nil || len(got) != 1 || fmt.Sprint(got[0]) != fmt.Sprint(*was) {
-		t.Errorf("the history has %v, %v, want what the checkout reported: %v", got, err, *was)
+	if got := t.attemptsOf(c, first.ID); fmt.Sprint(got) != fmt.Sprint([]dbq.Attempt{*was}) {
+		t.Errorf("the history has %v, want what the checkout reported: %v", got, *was)
 	}
 }
 
@@ -183,8 +182,8 @@ func keepingClean(t *test) {
 	clean(dbq.Retention{Completed: keep, Parked: keep, Attempts: keep}, 2, 3)
 	t.wantGone(c, completed)
 	t.wantGone(c, parked)
-	if left, err := admin.New(c).Attempts(t.ctx, completed); err != nil || len(left) != 0 {
-		t.Errorf("the history still has %v, %v", left, err)
+	if left := t.attemptsOf(c, completed); len(left) != 0 {
+		t.Errorf("the history still has %v", left)
 	}
 	for _, id := range append(living, kept.ID) {
 		t.get(c, id)
@@ -201,8 +200,7 @@ func keepingLate(t *test) {
 	t.must(q.Complete(t.ctx, early.Lease, nil))
 	t.awaitAge(c, early.ID, keep)
 	clean := func() int {
-		done := must(admin.New(c).Clean(t.ctx, q.Name(), dbq.Retention{Completed: keep}))
-		return done.Tasks
+		return must(admin.New(c).Clean(t.ctx, q.Name(), dbq.Retention{Completed: keep})).Tasks
 	}
 	if n := clean(); n != 1 {
 		t.Errorf("%d tasks were removed, want the one that had ended", n)
@@ -333,7 +331,7 @@ func (t *test) completeUntilEmpty(ctx context.Context, q *dbq.Queue) {
 
 // wantAttempts compares the attempts of a task, each as its number and how it ended.
 func (t *test) wantAttempts(c *dbq.Client, id uuid.UUID, want string) []dbq.Attempt {
-	as := must(admin.New(c).Attempts(t.ctx, id))
+	as := t.attemptsOf(c, id)
 	var got []string
 	for i, a := range as {
 		got = append(got, fmt.Sprintf("%d %s", a.Attempt, a.Outcome))
@@ -412,7 +410,7 @@ func historyOfATask(t *test) {
 // running, has its attempt. A revocation takes a fence without one, and so does a checkout that finds the attempts
 // exhausted.
 func (t *test) wantEveryAttempt(c *dbq.Client, task dbq.Task) {
-	as := must(admin.New(c).Attempts(t.ctx, task.ID))
+	as := t.attemptsOf(c, task.ID)
 	next := int64(1)
 	switch chosen := task.Fence > 1e12; { // its producer chose the id, so that its fences begin at the clock
 	case chosen && len(as) == 0 && task.Attempt <= 1:
@@ -487,8 +485,7 @@ func keepingCounted(t *test) {
 	}
 	t.eventually("the tasks are archived", func() bool {
 		must(ops.Clean(t.ctx, q.Name(), dbq.Retention{Completed: keep, Archive: true}))
-		kept := must(ops.CountKept(t.ctx))
-		return kept.Archived == n
+		return must(ops.CountKept(t.ctx)).Archived == n
 	})
 	entries := must(ops.Audit(t.ctx, admin.AuditFilter{})).Entries
 	t.must(ops.PauseQueue(t.ctx, "q"))

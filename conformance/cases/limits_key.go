@@ -265,12 +265,25 @@ func limitNoKey(t *test) {
 	}
 }
 
-// keepsKeyRate checks by the history of tasks that have ended that no key has exceeded its rate: in any time d, at most
-// Burst + d * Starts / Per of its tasks have started. It returns how many starts it has seen.
+// keepsRate checks that in any time d, at most Burst + d * Starts / Per tasks started.
+func (t *test) keepsRate(whose string, c *dbq.Client, starts []time.Time, rate admin.Rate) {
+	slices.SortFunc(starts, time.Time.Compare)
+	for i := range starts {
+		for k := i; k < len(starts); k++ {
+			d := starts[k].Sub(starts[i]) + c.Info().Server.Precision
+			if n, most := k-i+1, rate.Burst+int(d*time.Duration(rate.Starts)/rate.Per); n > most {
+				t.Fatalf("%d tasks of %s started in %v, want at most %d: the rate is %+v", n, whose, d, most, rate)
+			}
+		}
+	}
+}
+
+// keepsKeyRate checks by the history of tasks that have ended that no key has exceeded its rate. It returns how many
+// starts it has seen.
 func (t *test) keepsKeyRate(c *dbq.Client, ids []uuid.UUID, keyOf func(i int) string, rate admin.Rate) (seen int) {
 	starts := map[string][]time.Time{}
 	for i, id := range ids {
-		attempts := must(admin.New(c).Attempts(t.ctx, id))
+		attempts := t.attemptsOf(c, id)
 		seen += len(attempts)
 		for _, a := range attempts {
 			starts[keyOf(i)] = append(starts[keyOf(i)], a.Taken)
@@ -278,15 +291,7 @@ func (t *test) keepsKeyRate(c *dbq.Client, ids []uuid.UUID, keyOf func(i int) st
 	}
 	delete(starts, "")
 	for key, at := range starts {
-		slices.SortFunc(at, time.Time.Compare)
-		for i := range at {
-			for k := i; k < len(at); k++ {
-				d := at[k].Sub(at[i]) + c.Info().Server.Precision
-				if n, most := k-i+1, rate.Burst+int(d*time.Duration(rate.Starts)/rate.Per); n > most {
-					t.Fatalf("%d tasks of key %q started in %v, want at most %d: the rate is %+v", n, key, d, most, rate)
-				}
-			}
-		}
+		t.keepsRate("key "+key, c, at, rate)
 	}
 	return seen
 }
@@ -294,7 +299,7 @@ func (t *test) keepsKeyRate(c *dbq.Client, ids []uuid.UUID, keyOf func(i int) st
 func keyRateKept(t *test) {
 	rate := admin.Rate{Starts: 2, Per: 200 * time.Millisecond, Burst: 3}
 	key := func(i int) string { return []string{"a", "b", "c", "d", ""}[i%5] }
-	w := t.workLimited(admin.QueueLimits{KeyRate: rate}, key, func(*working) error { return nil })
+	w := t.workLimited(admin.QueueLimits{KeyRate: rate}, key, nil)
 	if n := t.keepsKeyRate(t.open(), w.ids, key, rate); n < len(w.ids) {
 		t.Errorf("the history of %d tasks has %d attempts", len(w.ids), n)
 	}
@@ -385,8 +390,8 @@ func keyRateTakeovers(t *test) {
 		t.failIf(!waiting[task.ID] || task.Attempt != 2,
 			"attempt %d of task %s started, want the second of those that waited", task.Attempt, task.ID)
 		t.must(other.Complete(t.ctx, task.Lease, nil))
-		if as, err := admin.New(c).Attempts(t.ctx, task.ID); err != nil || len(as) != 2 || as[1].Attempt != 2 {
-			t.Errorf("the attempts are %+v, want one that crashed and the second: %v", as, err)
+		if as := t.attemptsOf(c, task.ID); len(as) != 2 || as[1].Attempt != 2 {
+			t.Errorf("the attempts are %+v, want one that crashed and the second", as)
 		}
 	}
 }
@@ -488,8 +493,7 @@ func keyRateKilled(t *test) {
 	}
 	crashed := func() (n int) {
 		for _, id := range ids {
-			attempts := must(admin.New(c).Attempts(t.ctx, id))
-			for _, a := range attempts {
+			for _, a := range t.attemptsOf(c, id) {
 				if a.Worker != c.Info().ID {
 					n++
 				}
@@ -515,7 +519,7 @@ func keyRateKilled(t *test) {
 func limitOrder(t *test) {
 	const keys = 7
 	key := func(i int) string { return fmt.Sprint("key ", i%keys) }
-	t.workLimited(admin.QueueLimits{Order: admin.OrderSkip}, key, func(w *working) error {
+	t.workLimited(admin.QueueLimits{Order: admin.OrderSkip}, key, func(w *working) string {
 		place := map[uuid.UUID]int{}
 		for i, id := range w.ids {
 			place[id] = i
@@ -526,11 +530,11 @@ func limitOrder(t *test) {
 			}
 			for i := place[id] - keys; i >= 0; i -= keys {
 				if !w.ends[w.ids[i]] {
-					return fmt.Errorf("task %d of %q started before task %d has ended", place[id], task.Key, i)
+					return fmt.Sprintf("task %d of %q started before task %d has ended", place[id], task.Key, i)
 				}
 			}
 		}
-		return nil
+		return ""
 	})
 }
 
@@ -689,12 +693,6 @@ func limitKilled(t *test) {
 	})
 	t.failIf(t.crashes(c, ids) == 0, "no process was killed while it held a task")
 	t.keepsOrder(c, ids, func(i int) string { return fmt.Sprint(i % keys) })
-}
-
-// attemptsOf returns the attempts of a task.
-func (t *test) attemptsOf(c *dbq.Client, id uuid.UUID) []dbq.Attempt {
-	as := must(admin.New(c).Attempts(t.ctx, id))
-	return as
 }
 
 // crashes counts the attempts of tasks that have crashed.

@@ -42,8 +42,7 @@ func progressCases() []Case {
 // report extends a lease with progress, and returns it.
 func (t *test) report(q *dbq.Queue, l dbq.Lease, progress string) dbq.Lease {
 	l.Progress = []byte(progress)
-	l = must(q.Extend(t.ctx, l, long))
-	return l
+	return must(q.Extend(t.ctx, l, long))
 }
 
 // wantProgress records a failure unless the task has the progress, in Get and in List.

@@ -52,10 +52,7 @@ func (t *test) eventually(what string, ok func() bool) {
 }
 
 // now returns the database's time.
-func (t *test) now(c *dbq.Client) time.Time {
-	now := must(c.Now(t.ctx))
-	return now
-}
+func (t *test) now(c *dbq.Client) time.Time { return must(c.Now(t.ctx)) }
 
 // enqueue adds a task.
 func (t *test) enqueue(q *dbq.Queue, nt dbq.NewTask) uuid.UUID {
@@ -205,9 +202,11 @@ func (t *test) abandon(q *dbq.Queue) dbq.Task {
 }
 
 // get reads a task that must exist.
-func (t *test) get(c *dbq.Client, id uuid.UUID) dbq.Task {
-	task := must(c.Get(t.ctx, id))
-	return task
+func (t *test) get(c *dbq.Client, id uuid.UUID) dbq.Task { return must(c.Get(t.ctx, id)) }
+
+// attemptsOf returns the attempts of a task.
+func (t *test) attemptsOf(c *dbq.Client, id uuid.UUID) []dbq.Attempt {
+	return must(admin.New(c).Attempts(t.ctx, id))
 }
 
 // wantState records a failure unless the task is in a state, and returns the task.
@@ -271,10 +270,7 @@ func (t *test) rows(in interface {
 }
 
 // dialect returns the dialect of the DSN.
-func (t *test) dialect() dialect.Dialect {
-	d := must(dialect.Lookup(t.DSN))
-	return d.Dialect
-}
+func (t *test) dialect() dialect.Dialect { return must(dialect.Lookup(t.DSN)).Dialect }
 
 func idsOf(tasks []dbq.Task) []uuid.UUID {
 	ids := make([]uuid.UUID, len(tasks))

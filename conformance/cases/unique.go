@@ -104,14 +104,13 @@ func replacing(key string) *dbq.Unique {
 	return &dbq.Unique{Key: key, OnConflict: dbq.UniqueReplace}
 }
 
-func debouncing(key string, most time.Duration) *dbq.Unique {
-	return &dbq.Unique{Key: key, OnConflict: dbq.UniqueDebounce, MaxWait: most}
+func debouncing(key string) *dbq.Unique {
+	return &dbq.Unique{Key: key, OnConflict: dbq.UniqueDebounce}
 }
 
 // enqueueOne enqueues a task by EnqueueMany, for its whole outcome.
 func (t *test) enqueueOne(q *dbq.Queue, nt dbq.NewTask) dbq.Enqueued {
-	out := must(q.EnqueueMany(t.ctx, []dbq.NewTask{nt}))
-	return out[0]
+	return must(q.EnqueueMany(t.ctx, []dbq.NewTask{nt}))[0]
 }
 
 // wantDuplicate records a failure unless a task is a duplicate of another one.
@@ -261,7 +260,7 @@ func uniqueReplace(t *test) {
 
 func uniqueDebounce(t *test) {
 	c, q := t.openQueue()
-	nt := dbq.NewTask{Payload: []byte("first"), Delay: time.Minute, Unique: debouncing("k", 0)}
+	nt := dbq.NewTask{Payload: []byte("first"), Delay: time.Minute, Unique: debouncing("k")}
 	first := t.enqueue(q, nt)
 	was := t.get(c, first)
 	push := func(d time.Duration) dbq.Task {
@@ -287,7 +286,7 @@ func uniqueDebounce(t *test) {
 func uniqueNeverLeased(t *test) {
 	c, q := t.openQueue()
 	while := func(u *dbq.Unique) *dbq.Unique { u.While = dbq.UniqueUnfinished; return u }
-	rules := []*dbq.Unique{while(pending("k")), while(replacing("k")), while(debouncing("k", 0))}
+	rules := []*dbq.Unique{while(pending("k")), while(replacing("k")), while(debouncing("k"))}
 	task := t.takeNew(q, dbq.NewTask{Payload: []byte("leased"), Unique: rules[0]}, long)
 	before := t.get(c, task.ID)
 	for _, u := range rules {
@@ -366,12 +365,12 @@ func uniqueInOneCall(t *test) {
 		{Payload: []byte("1"), Unique: pending("new")},
 		{Payload: []byte("2"), Unique: pending("new")},
 		{Payload: []byte("3"), Priority: 1, Unique: replacing("new")},
-		{Delay: long, Payload: []byte("4"), Unique: debouncing("new", 0)},
+		{Delay: long, Payload: []byte("4"), Unique: debouncing("new")},
 		{Payload: []byte("5"), Unique: replacing("old")},
 		{Payload: []byte("6")},
-		{Delay: long, Payload: []byte("7"), Unique: debouncing("old", 0)},
+		{Delay: long, Payload: []byte("7"), Unique: debouncing("old")},
 		{Payload: []byte("8"), Unique: pending("old")},
-		{Delay: time.Minute, Payload: []byte("9"), Unique: debouncing("new", 0)},
+		{Delay: time.Minute, Payload: []byte("9"), Unique: debouncing("new")},
 	}
 	for i := range n {
 		ts = append(ts, dbq.NewTask{Delay: long, Unique: pending(fmt.Sprint(i))})
@@ -482,7 +481,7 @@ func keyIsOfItsQueue(t *test) {
 		"kept":       {pending("a"), pending("a")},
 		"unfinished": {unfinished("b"), unfinished("b")},
 		"replaced":   {pending("c"), replacing("c")},
-		"debounced":  {pending("d"), debouncing("d", 0)},
+		"debounced":  {pending("d"), debouncing("d")},
 	} {
 		id := t.enqueue(a, dbq.NewTask{Priority: 1, Unique: by.first})
 		task := t.take(a, long)
@@ -543,11 +542,7 @@ func idTakenMeanwhile(t *test) {
 					out, err = t.enqueueMeanwhile(other.Queue(b), ts, kind)
 					answered <- err
 				}()
-				select {
-				case err := <-answered:
-					t.Fatalf("%s: the other enqueue did not wait for the transaction: %v", name, err)
-				case <-time.After(50 * time.Millisecond):
-				}
+				t.wantWaits(name+": the other enqueue", answered)
 				t.must(tx.Commit())
 				err = <-answered
 				want := 0
@@ -760,12 +755,7 @@ func uniqueWaits(t *test) {
 			otherID, err = other.Queue("q").Enqueue(t.ctx, nt)
 			answered <- err
 		}()
-		select {
-		case err := <-answered:
-			t.Errorf("the other enqueue did not wait for the transaction: %v", err)
-			return
-		case <-time.After(50 * time.Millisecond):
-		}
+		t.wantWaits("the other enqueue", answered)
 		if commits {
 			t.must(tx.Commit())
 			t.wantErr("after the commit", <-answered, dbq.ErrDuplicate)

@@ -76,8 +76,7 @@ func stepsOf(q *dbq.Queue, names ...[]string) (out []workflow.Step) {
 
 // enqueueSteps enqueues a workflow.
 func (t *test) enqueueSteps(c *dbq.Client, steps []workflow.Step) workflow.Enqueued {
-	w := must(workflow.Enqueue(t.ctx, c, steps))
-	return w
+	return must(workflow.Enqueue(t.ctx, c, steps))
 }
 
 func (t *test) settleAll(q *dbq.Queue, ss []dbq.Settlement) {
