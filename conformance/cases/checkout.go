@@ -76,7 +76,7 @@ func checkoutOnce(t *test) {
 		}
 		for _, task := range tasks[:10] {
 			if row := t.get(c, task.ID); row.Attempt != task.Attempt || row.Fence != task.Fence {
-				t.Fatalf("the checkout says attempt %d and fence %d, the row %d and %d", task.Attempt, task.Fence, row.Attempt,
+				t.Fatalf("the checkout returned attempt %d and fence %d, the row %d and %d", task.Attempt, task.Fence, row.Attempt,
 					row.Fence)
 			}
 		}
@@ -149,7 +149,7 @@ func checkoutFreshMark(t *test) {
 }
 
 func checkoutTwins(t *test) {
-	// Both make their first checkout, so that nothing but the clients themselves tells the two apart.
+	// Both make their first checkout, so that they differ in nothing but the client.
 	a, b := t.open(dbq.WithName("one name for both")), t.open(dbq.WithName("one name for both"))
 	if a, b := a.Info(), b.Info(); a.ID == b.ID || a.Name != b.Name {
 		t.Errorf("two clients called %q and %q have the ids %q and %q, want different ones", a.Name, b.Name, a.ID, b.ID)

@@ -216,7 +216,7 @@ func enqueueDuplicatesAmongMany(t *test) {
 			t.Errorf("task %d: got %+v, want duplicate %v", i, o, want)
 		}
 		if found, err := q.Find(t.ctx, ref(i)); err != nil || found != o.ID {
-			t.Errorf("reference %s is of task %s (error %v), want the id told, %s", ref(i), found, err, o.ID)
+			t.Errorf("reference %s is of task %s (error %v), want the returned id, %s", ref(i), found, err, o.ID)
 		}
 	}
 	t.wantCount(c, "q", 30)

@@ -225,7 +225,7 @@ func manyChunks(c *dbq.Client) faultCall {
 			}
 			for i, a := range s.added {
 				if s.err == nil && a.Duplicate {
-					return true, fmt.Sprintf("task %d: answered that it was a duplicate", i)
+					return true, fmt.Sprintf("task %d: reported as a duplicate", i)
 				}
 			}
 			return len(in) == n, ""
@@ -473,7 +473,7 @@ func checkRuns(t *test, what string, q *dbq.Queue, runs map[uuid.UUID]int, kept 
 		t.failIf(n != 1, "%s: task %s has run %d times (the enqueue returned %v)", what, id, n, err)
 	}
 	t.failIf(err != nil && !errors.Is(err, dbq.ErrMayHaveHappened), "%s: it was done, and it returned %v", what, err)
-	t.failIf(err == nil && kept == 0, "%s: no trace is left of the tasks, and it returned that they were added", what)
+	t.failIf(err == nil && kept == 0, "%s: no trace is left of the tasks, and it reported that they were added", what)
 }
 
 // cutBetweenParts cuts a checkout that takes tasks over and takes due ones, before each of its requests: what got
@@ -571,7 +571,7 @@ func answerLostThenTakenOver(t *test) {
 			}
 			seen = true
 			t.failIf(err != nil && !errors.Is(err, dbq.ErrMayHaveHappened),
-				"%s: it was done, and the task is taken again; it answered %v", name, err)
+				"%s: it was done, and the task is taken again; it returned %v", name, err)
 			if is := t.get(direct, held.ID); is.State != state.Processing || is.Fence != taken[0].Fence {
 				t.Errorf("%s: the new holder has lost the task: it is %v under fence %d, want fence %d", name, is.State,
 					is.Fence, taken[0].Fence)
@@ -652,7 +652,7 @@ func serverGone(t *test) {
 			"%s without a server: got error %v, though nothing can have happened", what, err)
 		t.failIf(ctx.Err() != nil, "%s without a server took more than %v", what, bound)
 	}
-	// Questions first: they use up the connections that the client still has and does not know to be cut.
+	// Reads first: they use up the connections that the client still has and does not know to be cut.
 	timed("Get", func(ctx context.Context) error { _, err := c.Get(ctx, dbq.NewID()); return err })
 	timed("Stats", func(ctx context.Context) error { _, err := admin.New(c).Stats(ctx); return err })
 	timed("Open", func(ctx context.Context) error {

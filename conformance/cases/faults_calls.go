@@ -31,7 +31,7 @@ type faultRun struct {
 
 	fired bool // the proxy's rule was applied
 
-	// What the call answered.
+	// What the call returned.
 	err   error
 	ids   []uuid.UUID
 	added []dbq.Enqueued
@@ -43,10 +43,10 @@ type faultCall struct {
 	name    string
 	prepare func(t *test, q *dbq.Queue, s *faultRun)
 	call    func(ctx context.Context, q *dbq.Queue, s *faultRun) error
-	// did says whether the call did its work, by what is in the queue, and what is wrong if it did half of it, did it
-	// twice, or answered something else than what it did.
+	// did reports, by what is in the queue, whether the call did its work, and what is wrong if it did half of it, did it
+	// twice, or returned something else than what it did.
 	did func(in []dbq.Task, s *faultRun) (bool, string)
-	// after demands what must be true once the requests of the call have ended, whatever it answered; it may be nil.
+	// after demands what must be true once the requests of the call have ended, whatever it returned; it may be nil.
 	after func(t *test, direct *dbq.Client, s *faultRun)
 	// once says that the call does not repeat what may have happened: when it did not happen, it may say so also when the
 	// server is there.
@@ -98,9 +98,9 @@ func (t *test) checkCall(what string, direct *dbq.Client, f faultCall, s *faultR
 	did, wrong := f.did(t.list(direct, admin.Filter{Queue: s.queue}), s)
 	switch {
 	case wrong != "":
-		t.Errorf("%s, %s: %s (it answered %v)", f.name, what, wrong, s.err)
+		t.Errorf("%s, %s: %s (it returned %v)", f.name, what, wrong, s.err)
 	case s.err == nil && !did:
-		t.Errorf("%s, %s: it answered that it was done, and it was not", f.name, what)
+		t.Errorf("%s, %s: it reported that it was done, and it was not", f.name, what)
 	case s.err != nil && did && !errors.Is(s.err, dbq.ErrMayHaveHappened):
 		t.Errorf("%s, %s: it was done, although the error means that it was not: %v", f.name, what, s.err)
 	case errors.Is(s.err, dbq.ErrMayHaveHappened) &&
@@ -166,7 +166,7 @@ func didEnqueue(in []dbq.Task, s *faultRun) (bool, string) {
 	case len(in) > 1:
 		return true, fmt.Sprintf("there are %d tasks of one enqueue", len(in))
 	case len(in) == 1 && s.err == nil && in[0].ID != s.ids[0]:
-		return true, "the task has another id than the one that was answered"
+		return true, "the task has another id than the one that was returned"
 	}
 	return len(in) == 1, ""
 }
@@ -197,11 +197,11 @@ func didEnqueueMany(in []dbq.Task, s *faultRun) (bool, string) {
 		taken := i == 2
 		switch {
 		case a.Duplicate != taken:
-			return true, fmt.Sprintf("task %d: answered that it was a duplicate: %v, want %v", i, a.Duplicate, taken)
+			return true, fmt.Sprintf("task %d: reported as a duplicate: %v, want %v", i, a.Duplicate, taken)
 		case taken && a.ID != s.before[0]:
-			return true, fmt.Sprintf("answered id %s for the duplicate of %s", a.ID, s.before[0])
+			return true, fmt.Sprintf("returned id %s for the duplicate of %s", a.ID, s.before[0])
 		case !slices.Contains(idsOf(in), a.ID):
-			return true, fmt.Sprintf("answered an id, %s, that is not there", a.ID)
+			return true, fmt.Sprintf("returned an id, %s, that is not there", a.ID)
 		}
 	}
 	return len(in) == 4, ""
@@ -360,12 +360,12 @@ func didEnqueueUnique(in []dbq.Task, s *faultRun) (bool, string) {
 		case task.ID != s.before[0]:
 			added++
 			if s.err == nil && s.added[0] != (dbq.Enqueued{ID: task.ID}) {
-				return true, fmt.Sprintf("it answered %+v for the new task %s", s.added[0], task.ID)
+				return true, fmt.Sprintf("it returned %+v for the new task %s", s.added[0], task.ID)
 			}
 		case task.Priority == 2:
 			replaced = true
 			if s.err == nil && s.added[1] != (dbq.Enqueued{ID: task.ID, Replaced: true}) {
-				return true, fmt.Sprintf("it answered %+v for the replaced task %s", s.added[1], task.ID)
+				return true, fmt.Sprintf("it returned %+v for the replaced task %s", s.added[1], task.ID)
 			}
 		}
 	}
@@ -393,9 +393,9 @@ func cutBeforeReplace(t *test) {
 		}, nil)
 		switch replaced := t.get(direct, id).Priority == 2; {
 		case err == nil && !replaced:
-			t.Errorf("cut at %v, it answered that it has replaced the task, and it has not", r)
+			t.Errorf("cut at %v, it reported that it replaced the task, and it did not", r)
 		case err != nil && replaced && !errors.Is(err, dbq.ErrMayHaveHappened):
-			t.Errorf("cut at %v, it has replaced the task, and answered %v", r, err)
+			t.Errorf("cut at %v, it replaced the task, and returned %v", r, err)
 		}
 		return fired
 	})
@@ -472,13 +472,13 @@ func afterLimited(t *test, l admin.QueueLimits, q *dbq.Queue, s *faultRun) {
 	tasks := func(when string) []dbq.Task {
 		in := t.list(q.Client(), admin.Filter{Queue: s.queue})
 		if wrong := brokenLimit(l, in); wrong != "" {
-			t.Fatalf("%s, %s (the call answered %v)", when, wrong, s.err)
+			t.Fatalf("%s, %s (the call returned %v)", when, wrong, s.err)
 		}
 		return in
 	}
 	fill := func(when string) (leased []dbq.Task) {
 		var in []dbq.Task
-		t.eventually(fmt.Sprintf("%s, what the limits of %s allow starts (the call answered %v)", when, s.queue, s.err),
+		t.eventually(fmt.Sprintf("%s, what the limits of %s allow starts (the call returned %v)", when, s.queue, s.err),
 			func() bool { // its last request may still be under way
 				t.checkout(q, len(limitedKeys), long)
 				in = tasks(when)
@@ -542,7 +542,7 @@ func limitsUsed(in []dbq.Task) (all limitUse, keys map[string]*limitUse) {
 	return all, keys
 }
 
-// brokenLimit says which limit tasks break, if any.
+// brokenLimit returns which limit tasks break, if any.
 func brokenLimit(l admin.QueueLimits, in []dbq.Task) string {
 	over := func(n, most int) bool { return most > 0 && n > most }
 	if l.Order != admin.OrderNone {
@@ -628,7 +628,7 @@ func didEnqueueWorkflow(in []dbq.Task, s *faultRun) (bool, string) {
 	if s.err == nil {
 		for _, task := range in {
 			if !slices.Contains(s.ids, task.ID) {
-				return true, fmt.Sprintf("it answered the ids %v, and task %s is there", s.ids, task.ID)
+				return true, fmt.Sprintf("it returned the ids %v, and task %s is there", s.ids, task.ID)
 			}
 		}
 	}
@@ -648,7 +648,7 @@ func afterEnqueueWorkflow(t *test, direct *dbq.Client, s *faultRun) {
 			t.Fatalf("%s: the workflow has %d steps and %d needs, want 4 of each", s.queue, len(info.Steps), len(info.Needs))
 		}
 	} else if err != nil {
-		t.Fatalf("%s: the workflow cannot be enqueued again: %v (the call answered %v)", s.queue, err, s.err)
+		t.Fatalf("%s: the workflow cannot be enqueued again: %v (the call returned %v)", s.queue, err, s.err)
 	}
 	for _, n := range []int{1, 2, 1} {
 		for _, task := range t.takeN(q, n, long) {

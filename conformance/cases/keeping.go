@@ -101,7 +101,7 @@ func keepingTakenOver(t *test) {
 	second := t.takeOver(t.open(dbq.WithName("the second")).Queue("q"), first.ID, short)
 	was := second.TakenOver
 	if was == nil {
-		t.Fatalf("the checkout does not tell that it took the task over")
+		t.Fatalf("the checkout does not report that it took the task over")
 	}
 	if was.Task != first.ID || was.Queue != "q" || was.Attempt != 1 || was.Fence != first.Fence ||
 		was.Outcome != dbq.AttemptCrashed ||

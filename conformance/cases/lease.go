@@ -125,7 +125,7 @@ func leaseExtend(t *test) {
 	}
 	t.failIf(renewed.Fence != task.Lease.Fence || renewed.Task != task.ID || !renewed.Until.After(task.Lease.Until),
 		"extend returned %+v for %+v, want the same fence and a later end", renewed, task.Lease)
-	// One that had expired, and is extended before anybody takes it over, keeps others out just so.
+	// An expired lease that is extended before a takeover keeps others out as well.
 	other := t.takeNew(q, dbq.NewTask{}, short)
 	t.awaitExpiry(c, other.ID)
 	must(q.Extend(t.ctx, other.Lease, long))
@@ -188,8 +188,8 @@ func leaseSpentByFail(t *test) {
 		out = must(q.SettleMany(t.ctx, []dbq.Settlement{settlement(last.Lease, retry)}))
 		row := t.wantState(c, id, dbq.StatePoison)
 		if out[0].State != dbq.StatePoison || !row.Due.IsZero() || string(row.Result) != "boom" {
-			t.Errorf("failed on the last attempt, to be retried %s: told %v, got %s; want POISON, no due time, and the error",
-				name, out[0].State, show(row))
+			t.Errorf("failed on the last attempt, to be retried %s: the outcome is %v, the row %s; want POISON, no due time, "+
+				"and the error", name, out[0].State, show(row))
 		}
 	}
 	parked := t.settleNew(q, dbq.NewTask{MaxAttempts: 1}, dbq.Parked(errBoom))
@@ -201,10 +201,10 @@ func leaseSpentByFail(t *test) {
 func leaseUntil(t *test) {
 	c, q := t.openQueue()
 	check := func(what string, l dbq.Lease) {
-		now := t.now(c) // asked first, so what is left there is at least what is left here
+		now := t.now(c) // read first, so what is left there is at least what is left here
 		there := t.get(c, l.Task).LeaseUntil.Sub(now)
 		if here := time.Until(l.Until); here > there {
-			t.Errorf("after %s the holder believes in %v more, the database in %v", what, here, there)
+			t.Errorf("after %s the holder has %v left, by the database %v", what, here, there)
 		}
 		t.failIf(there > long, "after %s the lease has %v left, want at most %v", what, there, long)
 	}
@@ -519,7 +519,7 @@ func lockedWorker(t *test) {
 	t.wantEndedByNumber(c, n)
 }
 
-// wantEndedByNumber checks that n tasks of the queue work ended once, as endByNumber asked.
+// wantEndedByNumber checks that n tasks of the queue work ended once, each as endByNumber ends it.
 func (t *test) wantEndedByNumber(c *dbq.Client, n int) {
 	count := map[dbq.State]int{}
 	for _, task := range t.list(c, admin.Filter{Queue: "work"}) {
@@ -528,7 +528,7 @@ func (t *test) wantEndedByNumber(c *dbq.Client, n int) {
 			"task %s took %d attempts, want 1", task.Reference, task.Attempt)
 	}
 	t.failIf(count[dbq.StateCompleted] != n/4 || count[dbq.StateError] != n/4 || count[dbq.StateCreated] != n/4,
-		"tasks by state: got %v, want %d of each that the handlers asked for", count, n/4)
+		"tasks by state: got %v, want %d of each", count, n/4)
 }
 
 // numbered makes a task's number its reference.
@@ -716,7 +716,7 @@ func lapseUncounted(t *test) {
 	want := func(task dbq.Task, attempt, lapses int, was dbq.AttemptOutcome, wasAttempt int) {
 		row := t.get(c, id)
 		if task.Attempt != attempt || row.Attempt != attempt || task.Lapses != lapses || row.Lapses != lapses {
-			t.Errorf("checkout says attempt %d after %d lapses, the row %d after %d; want %d after %d",
+			t.Errorf("checkout returned attempt %d after %d lapses, the row %d after %d; want %d after %d",
 				task.Attempt, task.Lapses, row.Attempt, row.Lapses, attempt, lapses)
 		}
 		if a := task.TakenOver; was != "" && (a == nil || a.Outcome != was || a.Attempt != wasAttempt || a.Worker != "w") {

@@ -36,7 +36,8 @@ func limitCases() []Case {
 		Case{Name: "PausedQueueHandsOutNothing", SharedTables: true, run: limitPaused,
 			Law: "A paused queue with limits hands out nothing, and goes on within its limits when it is resumed."},
 		Case{Name: "BytesOfACheckout", SharedTables: true, run: limitBytes,
-			Law: "A checkout within limits keeps the limit of bytes, and the tasks that it leaves are handed out later."},
+			Law: "A checkout of a queue with limits also respects WithMaxCheckoutBytes; later checkouts return the remaining " +
+				"tasks."},
 		Case{Name: "Rate", SharedTables: true, run: limitRate,
 			Law: "In any time, no more tasks start than the burst and the rate allow, by the database's clock."},
 		Case{Name: "RetriesAndTakeoversAreStarts", SharedTables: true, run: limitRateCounts,
@@ -100,8 +101,8 @@ func limitCases() []Case {
 			Law: "In a queue with an order, a task starts only when all earlier tasks of its key have ended, though many " +
 				"clients check out at once and tasks fail, are released, cancelled and abandoned."},
 		Case{Name: "WaitingTaskKeepsItsPlace", SharedTables: true, run: limitOrderWaits,
-			Law: "A task that is delayed, is released for later or waits for a retry keeps later tasks of its key waiting, " +
-				"and those of no other key."},
+			Law: "A task that is delayed, released for later or waiting for a retry blocks later tasks of its own key and of " +
+				"no other."},
 		Case{Name: "OrderAtPoison", SharedTables: true, run: limitOrderPoison,
 			Law: "A task in POISON or parked keeps the later tasks of its key waiting, or is skipped, as the queue is set; " +
 				"one that was cancelled or removed does neither."},
@@ -139,7 +140,7 @@ func (w *working) taken(tasks []dbq.Task) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, task := range tasks {
-		if task.Fence > w.fence[task.ID] { // or it was taken over before this client got to know
+		if task.Fence > w.fence[task.ID] { // or it was taken over before this client could record it
 			w.tasks[task.ID], w.fence[task.ID] = task, task.Fence
 		}
 	}
@@ -160,7 +161,7 @@ func (w *working) ending(task dbq.Task, last bool) {
 	}
 }
 
-// cancelling forgets a task for good: its cancellation ends the attempt of whoever has it by now.
+// cancelling forgets a task for good: its cancellation ends the attempt of any client that has it by now.
 func (w *working) cancelling(id uuid.UUID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -229,7 +229,7 @@ func operateInStateFor(t *test) {
 	for _, task := range t.list(c, admin.Filter{Queue: "q"}) {
 		there := slices.Contains(listed, task.ID)
 		if !there && !task.Updated.After(from.Add(-age)) || there && task.Updated.After(to.Add(-age)) {
-			t.Errorf("listed is %v for a task completed at %v, asked between %v and %v with InStateFor %v", there,
+			t.Errorf("listed is %v for a task completed at %v, listed between %v and %v with InStateFor %v", there,
 				task.Updated, from, to, age)
 		}
 	}
@@ -359,7 +359,7 @@ func operateStatsUpTo(t *test) {
 		for _, s := range states {
 			got := byName[name]
 			if got.Count[s] > n+1 || !slices.Contains(got.AtLeast, s) {
-				t.Errorf("counting to %d found %d tasks %v in %s, and says that there may be more in %v", most, got.Count[s], s,
+				t.Errorf("counting to %d found %d tasks %v in %s, and reports that there may be more in %v", most, got.Count[s], s,
 					name, got.AtLeast)
 			}
 		}
@@ -407,7 +407,7 @@ func operateRevoked(t *test) {
 func operateRevokeEnds(t *test) {
 	c := t.open()
 	started, ended := make(chan dbq.Task), make(chan error)
-	t.runWorker(worker.Worker{Queue: c.Queue("q"), Lease: time.Hour, // no heartbeat tells it
+	t.runWorker(worker.Worker{Queue: c.Queue("q"), Lease: time.Hour, // no heartbeat reports it
 		Handler: worker.Func(func(ctx context.Context, task dbq.Task) error {
 			started <- task
 			<-ctx.Done()

@@ -307,7 +307,7 @@ func roundTripMicroseconds(t *test) {
 		time.Date(2026, 1, 2, 3, 4, 5, 123_456_000, time.UTC),
 		time.Date(2026, 1, 2, 3, 4, 5, 999_999_999, zone), // nanoseconds are cut
 		time.Date(2024, 3, 31, 1, 30, 0, 1000, time.UTC),  // skipped by wall clocks in Europe
-		time.Date(2024, 10, 27, 1, 30, 0, 0, time.UTC),    // told twice by them
+		time.Date(2024, 10, 27, 1, 30, 0, 0, time.UTC),    // shown twice by them
 		time.Date(2024, 2, 29, 23, 59, 59, 500_000_000, zone),
 		time.Date(1970, 1, 1, 0, 0, 0, 1000, time.UTC),
 	} {

@@ -421,5 +421,5 @@ func schemaNewer(t *test) {
 	t.wantErr("open with WithMigrate", err, dbq.ErrSchemaNew)
 	from, _, err := t.migrate()
 	t.wantErr("migrate", err, dbq.ErrSchemaNew)
-	t.failIf(from != newest+1, "migrate says the tables are at %d, want %d", from, newest+1)
+	t.failIf(from != newest+1, "migrate returned version %d of the tables, want %d", from, newest+1)
 }

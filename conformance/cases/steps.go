@@ -383,7 +383,8 @@ func queueCalls(q *dbq.Queue, l dbq.Lease) []call {
 		}},
 	}
 	for _, e := range endings() {
-		calls = append(calls, call{name: e.name, plain: func(ctx context.Context) error { return q.Settle(ctx, l, e.outcome) }})
+		settle := func(ctx context.Context) error { return q.Settle(ctx, l, e.outcome) }
+		calls = append(calls, call{name: e.name, plain: settle})
 	}
 	return calls
 }

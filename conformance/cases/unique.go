@@ -76,8 +76,7 @@ func uniqueCases() []Case {
 		Case{Name: "OnlyOneRuns", run: uniqueOnlyOneRuns,
 			Law: "Beside workers, two tasks with one key that is held until its task ends never run at the same time."},
 		Case{Name: "ReplacedWhileCheckedOut", run: uniqueReplacedRace,
-			Law: "When a task is replaced while it is checked out, either it runs with what it was replaced by, or another " +
-				"one does."},
+			Law: "If a task is replaced while a checkout leases it, the replacement still runs: as that task or as a new one."},
 		Case{Name: "WaitsForTheTransaction", Once: true, run: uniqueWaits,
 			Law: "An enqueue with a key that an open transaction has taken is a duplicate if that commits, and adds a task if " +
 				"it rolls back."},

@@ -262,7 +262,7 @@ func workerUnreachable(t *test) {
 	t.await("the worker goes on", second)
 	stop()
 	if task := t.wantState(direct, id, dbq.StateCompleted); string(task.Result) != "successor" {
-		t.Errorf("the result is %q, want that of who took over", task.Result)
+		t.Errorf("the result is %q, want the successor's result", task.Result)
 	}
 }
 
