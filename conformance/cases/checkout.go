@@ -370,9 +370,8 @@ func checkoutPassesLocked(t *test) {
 		t.must(take(1))
 	}
 	for _, id := range free {
-		if got[id.String()] != 1 {
-			t.Errorf("task %s, which nobody had locked, was handed out %d times, want once", id, got[id.String()])
-		}
+		t.failIf(got[id.String()] != 1,
+			"task %s, which nobody had locked, was handed out %d times, want once", id, got[id.String()])
 	}
 	t.must(tx.Rollback())
 	t.eventually("the others are handed out when they are not locked any more", func() bool {

@@ -218,9 +218,8 @@ func duplicateEnqueueRace(t *test) {
 		}
 	})
 	for ref, known := range ids {
-		if len(known) != 1 || added[ref] != 1 {
-			t.Errorf("reference %s: added %d times, and the racers learned %d ids, want one", ref, added[ref], len(known))
-		}
+		t.failIf(len(known) != 1 || added[ref] != 1,
+			"reference %s: added %d times, and the racers learned %d ids, want one", ref, added[ref], len(known))
 	}
 	if n := t.count(clients[0], "unique"); n != refs {
 		t.Errorf("there are %d tasks, want %d", n, refs)

@@ -88,9 +88,8 @@ func noticeWithPoison(t *test) {
 	now := t.get(c, poisoned.ID)
 	want := dbq.PoisonNotice{Task: poisoned.ID, Queue: "q", Kind: "mail", Reference: "r/1", Attempt: 1,
 		Fence: now.Fence, Error: string(now.Result), At: n[0].At, Worker: n[0].Worker}
-	if n[0] != want || n[0].Error == "" || !n[0].At.Equal(now.Updated) || n[0].At.Before(before) {
-		t.Errorf("the notice is %+v, want %+v", n[0], want)
-	}
+	t.failIf(n[0] != want || n[0].Error == "" || !n[0].At.Equal(now.Updated) || n[0].At.Before(before),
+		"the notice is %+v, want %+v", n[0], want)
 	notice := t.take(c.Queue("alerts"), long)
 	t.failIf(notice.Kind != dbq.KindPoison || notice.Attempt != 1 || notice.MaxAttempts != dbq.DefaultMaxAttempts,
 		"the notice is handed out as %s", show(notice))
@@ -194,9 +193,7 @@ func noticeOncePerPoison(t *test) {
 	must(q.SettleMany(t.ctx, []dbq.Settlement{s, s}))
 	again := access.Settlement(s.Lease, s.Outcome, access.SettleOptions{Again: true})
 	out := must(q.SettleMany(t.ctx, []dbq.Settlement{again}))
-	if out[0].Err != nil || out[0].State != dbq.StatePoison {
-		t.Errorf("the repeated settlement gave %+v", out[0])
-	}
+	t.failIf(out[0].Err != nil || out[0].State != dbq.StatePoison, "the repeated settlement gave %+v", out[0])
 	t.wantErr("settling once more", q.Settle(t.ctx, s.Lease, s.Outcome), dbq.ErrLeaseLost)
 	t.wantNotices("after a repeated settlement", c, "alerts", task.ID)
 

@@ -186,13 +186,10 @@ func enqueueDuplicateInCall(t *test) {
 		{ID: id, Payload: []byte("first id")}, {ID: id, Payload: []byte("second id")},
 	}))
 	for i, duplicate := range []bool{false, false, true, false, true} {
-		if out[i].Duplicate != duplicate {
-			t.Errorf("duplicate is %v for task %d, want %v", out[i].Duplicate, i, duplicate)
-		}
+		t.failIf(out[i].Duplicate != duplicate, "duplicate is %v for task %d, want %v", out[i].Duplicate, i, duplicate)
 	}
-	if out[2].ID != out[0].ID || out[4].ID != id {
-		t.Errorf("the duplicates are reported as %s and %s, want %s and %s", out[2].ID, out[4].ID, out[0].ID, id)
-	}
+	t.failIf(out[2].ID != out[0].ID || out[4].ID != id,
+		"the duplicates are reported as %s and %s, want %s and %s", out[2].ID, out[4].ID, out[0].ID, id)
 	if got := t.get(c, out[0].ID).Payload; string(got) != "first b" {
 		t.Errorf("the task added for the reference is the one with %q, want the first", got)
 	}

@@ -117,9 +117,8 @@ func (t *test) cutRequests(f faultCall, answer bool) {
 				what := fmt.Sprintf("cut at %v", r)
 				did := t.checkCall(what, direct, f, s)
 				t.checkAfter(direct, f, s)
-				if s.err != nil && !stay && (did || !f.once || !errors.Is(s.err, dbq.ErrMayHaveHappened)) {
-					t.Errorf("%s, %s: the server is there, and still: %v", f.name, what, s.err)
-				}
+				t.failIf(s.err != nil && !stay && (did || !f.once || !errors.Is(s.err, dbq.ErrMayHaveHappened)),
+					"%s, %s: the server is there, and still: %v", f.name, what, s.err)
 				return true
 			})
 		}
@@ -624,10 +623,9 @@ func stalledServer(t *test) {
 	})
 	for i, tr := range trials {
 		what := fmt.Sprintf("stalled at %v", tr.r)
-		if took[i] > deadline+grace {
-			t.Errorf("%s, %s: it returned %v after its deadline, want at most %v: %v", tr.f.name, what, took[i]-deadline, grace,
-				tr.s.err)
-		}
+		t.failIf(took[i] > deadline+grace,
+			"%s, %s: it returned %v after its deadline, want at most %v: %v", tr.f.name, what, took[i]-deadline, grace,
+			tr.s.err)
 		t.failIf(tr.s.err != nil && !ctxEnded(tr.s.err),
 			"%s, %s: got error %v, want one that says that the deadline is over", tr.f.name, what, tr.s.err)
 		proxies[i].Close() // what was held has arrived, or never will

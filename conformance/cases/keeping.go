@@ -93,9 +93,7 @@ func keepingTakenOver(t *test) {
 	c, q := t.openQueue(dbq.WithName("the first"))
 	before := t.now(c)
 	first := t.takeNew(q, dbq.NewTask{MaxAttempts: 2}, short)
-	if first.TakenOver != nil {
-		t.Errorf("a new task was taken over from %+v", first.TakenOver)
-	}
+	t.failIf(first.TakenOver != nil, "a new task was taken over from %+v", first.TakenOver)
 	row := t.get(c, first.ID)
 	t.awaitExpiry(c, first.ID)
 	second := t.takeOver(t.open(dbq.WithName("the second")).Queue("q"), first.ID, short)
@@ -169,9 +167,8 @@ func keepingClean(t *test) {
 	t.awaitAge(c, kept.ID, keep)
 	clean := func(r dbq.Retention, tasks, attempts int) {
 		done := must(admin.New(c).Clean(t.ctx, q.Name(), r))
-		if done != (admin.Cleaned{Tasks: tasks, Attempts: attempts}) {
-			t.Errorf("cleaning %+v did %+v, want %d tasks and %d attempts", r, done, tasks, attempts)
-		}
+		t.failIf(done != (admin.Cleaned{Tasks: tasks, Attempts: attempts}),
+			"cleaning %+v did %+v, want %d tasks and %d attempts", r, done, tasks, attempts)
 	}
 	clean(dbq.Retention{}, 0, 0)
 	clean(dbq.Retention{Completed: time.Hour, Poison: time.Hour, Parked: time.Hour, Attempts: time.Hour}, 0, 0)
@@ -469,9 +466,8 @@ func keepingArchiveOfID(t *test) {
 			}
 			f = f.From(page.Next)
 		}
-		if !slices.EqualFunc(paged, archived, func(a, b dbq.Task) bool { return a.ID == b.ID && a.Fence == b.Fence }) {
-			t.Errorf("pages of %d have %d tasks, want the same as the list: %d", size, len(paged), len(archived))
-		}
+		t.failIf(!slices.EqualFunc(paged, archived, func(a, b dbq.Task) bool { return a.ID == b.ID && a.Fence == b.Fence }),
+			"pages of %d have %d tasks, want the same as the list: %d", size, len(paged), len(archived))
 	}
 	t.wantAttempts(c, id, "1 completed, 1 completed, 1 completed")
 }

@@ -157,9 +157,7 @@ func leaseExtendMany(t *test) {
 		t.Fatalf("%d renewed and %d lost, want %d and %d", len(renewed), len(lost), n-len(lostAt), len(lostAt))
 	}
 	for i, at := range lostAt {
-		if lost[i].Task != leases[at].Task {
-			t.Errorf("lost lease %d is of task %s, want %s", i, lost[i].Task, leases[at].Task)
-		}
+		t.failIf(lost[i].Task != leases[at].Task, "lost lease %d is of task %s, want %s", i, lost[i].Task, leases[at].Task)
 	}
 	r := 0
 	for i, l := range leases {
@@ -181,16 +179,14 @@ func leaseSpentByFail(t *test) {
 		id := t.enqueue(q, dbq.NewTask{MaxAttempts: 2})
 		first := t.take(q, long)
 		out := must(q.SettleMany(t.ctx, []dbq.Settlement{settlement(first.Lease, dbq.RetryIn(0, errBoom))}))
-		if out[0].State != dbq.StateError {
-			t.Errorf("the first of two attempts failed, to be retried: got %v, want %v", out[0].State, dbq.StateError)
-		}
+		t.failIf(out[0].State != dbq.StateError,
+			"the first of two attempts failed, to be retried: got %v, want %v", out[0].State, dbq.StateError)
 		last := t.take(q, long)
 		out = must(q.SettleMany(t.ctx, []dbq.Settlement{settlement(last.Lease, retry)}))
 		row := t.wantState(c, id, dbq.StatePoison)
-		if out[0].State != dbq.StatePoison || !row.Due.IsZero() || string(row.Result) != "boom" {
-			t.Errorf("failed on the last attempt, to be retried %s: the outcome is %v, the row %s; want POISON, no due time, "+
+		t.failIf(out[0].State != dbq.StatePoison || !row.Due.IsZero() || string(row.Result) != "boom",
+			"failed on the last attempt, to be retried %s: the outcome is %v, the row %s; want POISON, no due time, "+
 				"and the error", name, out[0].State, show(row))
-		}
 	}
 	parked := t.settleNew(q, dbq.NewTask{MaxAttempts: 1}, dbq.Parked(errBoom))
 	if row := t.get(c, parked.ID); !row.Parked() {
@@ -512,10 +508,9 @@ func lockedWorker(t *test) {
 	t.must(tx.Rollback())
 	t.eventually("the others are settled, too", func() bool { return leased() == 0 })
 	stop()
-	if calls.Load() != n || lost.Load() != 0 {
-		t.Errorf("%d tasks were handed out %d times, and %d leases were lost; want each once, and none lost",
-			n, calls.Load(), lost.Load())
-	}
+	t.failIf(calls.Load() != n || lost.Load() != 0,
+		"%d tasks were handed out %d times, and %d leases were lost; want each once, and none lost",
+		n, calls.Load(), lost.Load())
 	t.wantEndedByNumber(c, n)
 }
 
@@ -648,10 +643,8 @@ func lockedComplete(t *test) {
 		ctx, cancel := context.WithTimeout(ctx, waits[i])
 		defer cancel()
 		err := q.Complete(ctx, task.Lease, nil)
-		if err == nil || errors.Is(err, dbq.ErrLeaseLost) || errors.Is(err, dbq.ErrLocked) {
-			t.Errorf("Complete with %v for a locked task: got error %v, want one that says that its time was over", waits[i],
-				err)
-		}
+		t.failIf(err == nil || errors.Is(err, dbq.ErrLeaseLost) || errors.Is(err, dbq.ErrLocked),
+			"Complete with %v for a locked task: got error %v, want one that says that its time was over", waits[i], err)
 	})
 	t.wantState(c, task.ID, dbq.StateProcessing)
 	t.wantWaits("Settle of a locked task", done)
@@ -715,10 +708,9 @@ func lapseUncounted(t *test) {
 	id := t.enqueue(q, dbq.NewTask{MaxAttempts: 2})
 	want := func(task dbq.Task, attempt, lapses int, was dbq.AttemptOutcome, wasAttempt int) {
 		row := t.get(c, id)
-		if task.Attempt != attempt || row.Attempt != attempt || task.Lapses != lapses || row.Lapses != lapses {
-			t.Errorf("checkout returned attempt %d after %d lapses, the row %d after %d; want %d after %d",
-				task.Attempt, task.Lapses, row.Attempt, row.Lapses, attempt, lapses)
-		}
+		t.failIf(task.Attempt != attempt || row.Attempt != attempt || task.Lapses != lapses || row.Lapses != lapses,
+			"checkout returned attempt %d after %d lapses, the row %d after %d; want %d after %d",
+			task.Attempt, task.Lapses, row.Attempt, row.Lapses, attempt, lapses)
 		if a := task.TakenOver; was != "" && (a == nil || a.Outcome != was || a.Attempt != wasAttempt || a.Worker != "w") {
 			t.Errorf("the attempt before is %+v, want attempt %d of w, %s", a, wasAttempt, was)
 		}

@@ -511,9 +511,8 @@ func limitLockedMany(t *test) {
 		for range 2 * free {
 			started += len(t.checkout(q, 1, long))
 		}
-		if started != free {
-			t.Errorf("%s: %d checkouts behind locked tasks brought %d, want the %d others", name, 2*free, started, free)
-		}
+		t.failIf(started != free,
+			"%s: %d checkouts behind locked tasks brought %d, want the %d others", name, 2*free, started, free)
 	}
 	t.must(tx.Rollback())
 	t.eventually("the locked tasks are handed out, too", func() bool {
@@ -604,9 +603,8 @@ func (t *test) stalledBefore(k int, direct *dbq.Client) bool {
 		start := time.Now()
 		tasks, err := q.Checkout(ctx, 1, long)
 		t.Logf("request %d: %v", k, time.Since(start))
-		if err != nil || len(tasks) != 1 {
-			t.Errorf("beside a checkout that stopped before its request %d, a checkout of the queue returned %d tasks and %v "+
-				"after %v", k, len(tasks), err, time.Since(start))
-		}
+		t.failIf(err != nil || len(tasks) != 1,
+			"beside a checkout that stopped before its request %d, a checkout of the queue returned %d tasks and %v after %v",
+			k, len(tasks), err, time.Since(start))
 	})
 }

@@ -228,10 +228,9 @@ func operateInStateFor(t *test) {
 	to := t.now(c)
 	for _, task := range t.list(c, admin.Filter{Queue: "q"}) {
 		there := slices.Contains(listed, task.ID)
-		if !there && !task.Updated.After(from.Add(-age)) || there && task.Updated.After(to.Add(-age)) {
-			t.Errorf("listed is %v for a task completed at %v, listed between %v and %v with InStateFor %v", there,
-				task.Updated, from, to, age)
-		}
+		t.failIf(!there && !task.Updated.After(from.Add(-age)) || there && task.Updated.After(to.Add(-age)),
+			"listed is %v for a task completed at %v, listed between %v and %v with InStateFor %v", there,
+			task.Updated, from, to, age)
 	}
 	done, err := admin.New(c).OperateMany(t.ctx, admin.Purge, admin.Filter{InStateFor: long, Limit: 10})
 	t.failIf(done.Changed != 0 || err != nil, "purge of what is an hour old: got %+v and error %v, want none", done, err)
@@ -255,9 +254,8 @@ func operateList(t *test) {
 		}
 	}
 	t.wantIDs("all pages", got, want)
-	if got[0].Payload != nil || got[0].Queue != "q" || got[0].Created.IsZero() {
-		t.Errorf("a listed task is %s, want it whole but for its payload", show(got[0]))
-	}
+	t.failIf(got[0].Payload != nil || got[0].Queue != "q" || got[0].Created.IsZero(),
+		"a listed task is %s, want it whole but for its payload", show(got[0]))
 	last := f
 	last.After, last.Limit = want[56], 0
 	page, err := admin.New(c).List(t.ctx, last)
@@ -297,9 +295,8 @@ func operateStats(t *test) {
 
 // wantStats holds the statistics of one task in each situation, and of the backlog b.
 func (t *test) wantStats(stats []admin.QueueStats, b *dbq.Queue, lag time.Duration) {
-	if !slices.IsSortedFunc(stats, func(x, y admin.QueueStats) int { return strings.Compare(x.Queue, y.Queue) }) {
-		t.Errorf("the queues are not sorted by name")
-	}
+	t.failIf(!slices.IsSortedFunc(stats, func(x, y admin.QueueStats) int { return strings.Compare(x.Queue, y.Queue) }),
+		"the queues are not sorted by name")
 	byName := map[string]admin.QueueStats{}
 	for _, s := range stats {
 		byName[s.Queue] = s
@@ -358,10 +355,9 @@ func operateStatsUpTo(t *test) {
 	} {
 		for _, s := range states {
 			got := byName[name]
-			if got.Count[s] > n+1 || !slices.Contains(got.AtLeast, s) {
-				t.Errorf("counting to %d found %d tasks %v in %s, and reports that there may be more in %v", most, got.Count[s], s,
-					name, got.AtLeast)
-			}
+			t.failIf(got.Count[s] > n+1 || !slices.Contains(got.AtLeast, s),
+				"counting to %d found %d tasks %v in %s, and reports that there may be more in %v", most, got.Count[s], s,
+				name, got.AtLeast)
 		}
 	}
 	if got := byName["waiting"]; got.OldestDue < lag || got.Due < most {
@@ -511,9 +507,8 @@ func operateCancelled(t *test) {
 		stats := must(ops.Stats(t.ctx, opts...))
 		want := map[string]int64{"q": 4, "other": 0}
 		for _, s := range stats {
-			if s.Cancelled != want[s.Queue] {
-				t.Errorf("%s: %d tasks are counted as cancelled, want %d", s.Queue, s.Cancelled, want[s.Queue])
-			}
+			t.failIf(s.Cancelled != want[s.Queue],
+				"%s: %d tasks are counted as cancelled, want %d", s.Queue, s.Cancelled, want[s.Queue])
 		}
 	}
 	as := t.attemptsOf(c, running.ID)

@@ -39,11 +39,9 @@ func renewalLocked(t *test) {
 	defer cancel()
 	renewed, lost, err := q.ExtendMany(ctx, leases, long)
 	t.must(err)
-	if len(renewed) != len(leases) {
-		t.Errorf("%d of %d leases were renewed and %d are lost beside a transaction that completes one of the tasks, want "+
-			"all renewed",
-			len(renewed), len(leases), len(lost))
-	}
+	t.failIf(len(renewed) != len(leases),
+		"%d of %d leases were renewed and %d lost beside a transaction that completes one of the tasks, want all renewed",
+		len(renewed), len(leases), len(lost))
 	still := must(access.StillHeld(ctx, q, leases))
 	t.failIf(len(still) != len(leases),
 		"%d of %d leases are still held before the transaction commits, want all", len(still), len(leases))
@@ -51,10 +49,9 @@ func renewalLocked(t *test) {
 	t.wantState(c, leases[7].Task, dbq.StateCompleted)
 	renewed, lost, err = q.ExtendMany(ctx, leases, long)
 	t.must(err)
-	if len(renewed) != len(leases)-1 || len(lost) != 1 || lost[0].Task != leases[7].Task {
-		t.Errorf("after the commit %d leases were renewed and %d are lost, want only that of the completed task lost",
-			len(renewed), len(lost))
-	}
+	t.failIf(len(renewed) != len(leases)-1 || len(lost) != 1 || lost[0].Task != leases[7].Task,
+		"after the commit %d leases were renewed and %d are lost, want only that of the completed task lost",
+		len(renewed), len(lost))
 }
 
 func renewalLevels(t *test) {
@@ -171,10 +168,9 @@ func renewalStalled(t *test) {
 			defer cancel()
 			for _, want := range []string{"the one that is due", "an answer"} { // the second one searches for expired leases
 				tasks, err := q.Checkout(ctx, 5, long)
-				if err != nil {
-					t.Errorf("beside a renewal that stopped before its request %d, a checkout returned %d tasks and %v, want %s",
-						r.AtRequest, len(tasks), err, want)
-				}
+				t.failIf(err != nil,
+					"beside a renewal that stopped before its request %d, a checkout returned %d tasks and %v, want %s",
+					r.AtRequest, len(tasks), err, want)
 			}
 		})
 	})

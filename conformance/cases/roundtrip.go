@@ -64,10 +64,9 @@ func roundTripCases() []Case {
 func (t *test) roundTrip(c *dbq.Client, payload, result []byte) {
 	q := c.Queue("q")
 	same := func(what string, got, want []byte) {
-		if !bytes.Equal(got, want) || (got == nil) != (want == nil) {
-			t.Errorf("%s: got %d bytes %.40q (nil: %v), want %d bytes %.40q (nil: %v)", what, len(got), got, got == nil,
-				len(want), want, want == nil)
-		}
+		t.failIf(!bytes.Equal(got, want) || (got == nil) != (want == nil),
+			"%s: got %d bytes %.40q (nil: %v), want %d bytes %.40q (nil: %v)", what, len(got), got, got == nil,
+			len(want), want, want == nil)
 	}
 	id := t.enqueue(q, dbq.NewTask{Payload: payload})
 	same("the payload by Get", t.get(c, id).Payload, payload)
@@ -143,13 +142,11 @@ func roundTripKeys(t *test, keys ...string) {
 		t.wantIDs(fmt.Sprintf("list of kind %q", k), t.list(c, admin.Filter{Kind: k}), []uuid.UUID{byRef[k]})
 		t.wantIDs(fmt.Sprintf("list of reference %q", k), t.list(c, admin.Filter{Reference: k}), []uuid.UUID{byRef[k]})
 		row := t.get(c, byRef[k])
-		if row.Reference != k || row.Kind != k || row.Key != k || !maps.Equal(row.Headers, map[string]string{k: k}) {
-			t.Errorf("the task of %q came back as %s", k, show(row))
-		}
+		t.failIf(row.Reference != k || row.Kind != k || row.Key != k || !maps.Equal(row.Headers, map[string]string{k: k}),
+			"the task of %q came back as %s", k, show(row))
 		task := t.take(c.Queue(k), long)
-		if task.ID != byQueue[k] || task.Queue != k {
-			t.Errorf("checkout of queue %q: got task %s of queue %q, want %s", k, task.ID, task.Queue, byQueue[k])
-		}
+		t.failIf(task.ID != byQueue[k] || task.Queue != k,
+			"checkout of queue %q: got task %s of queue %q, want %s", k, task.ID, task.Queue, byQueue[k])
 		t.must(c.Queue(k).Complete(t.ctx, task.Lease, []byte(k)))
 	}
 	for _, k := range keys {

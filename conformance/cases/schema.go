@@ -258,9 +258,8 @@ func (t *test) checkStatement(field, text string, mayBeEmpty bool) {
 	f := dialect.FieldOf(field)
 	documented := slices.Concat(f.Args, f.Columns)
 	for _, m := range valueName.FindAllStringSubmatch(text, -1) {
-		if !slices.Contains(documented, strings.TrimSuffix(m[1], "_size")) {
-			t.Errorf("%s asks for :%s, which is not one of %q", field, m[1], documented)
-		}
+		t.failIf(!slices.Contains(documented, strings.TrimSuffix(m[1], "_size")),
+			"%s asks for :%s, which is not one of %q", field, m[1], documented)
 	}
 }
 

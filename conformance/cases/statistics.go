@@ -190,9 +190,7 @@ func statisticsRollUp(t *test) {
 			if now == day(3) && i < 2 { // the minutes of the first day have been removed
 				continue
 			}
-			if after != before[i] {
-				t.Errorf("after the roll-up at %d: got  %s\nwant %s", now, after, before[i])
-			}
+			t.failIf(after != before[i], "after the roll-up at %d: got  %s\nwant %s", now, after, before[i])
 		}
 	}
 }

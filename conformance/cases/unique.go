@@ -383,9 +383,7 @@ func uniqueInOneCall(t *test) {
 		{ID: first, Debounced: true},
 	}
 	for i, w := range want {
-		if out[i] != w {
-			t.Errorf("the outcome of task %d is %+v, want %+v", i, out[i], w)
-		}
+		t.failIf(out[i] != w, "the outcome of task %d is %+v, want %+v", i, out[i], w)
 	}
 	for id, payload := range map[uuid.UUID]string{first: "3", old: "5", out[5].ID: "6"} {
 		task := t.get(c, id)

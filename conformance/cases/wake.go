@@ -270,10 +270,9 @@ func wakeHerd(t *test) {
 	looked, asked := t.herd(q, slices.Repeat([]*dbq.Queue{q}, 12))
 	// A checkout can miss its task, on MySQL beside another one. Its worker asks for it a second later, and checks out
 	// again: the more often, the slower the machine is.
-	if looked-asked > herdTasks*11/10 || asked > herdTasks {
-		t.Errorf("%d checkouts and %d questions for %d enqueues, want at most one question and 1.1 other checkouts for each",
-			looked, asked, herdTasks)
-	}
+	t.failIf(looked-asked > herdTasks*11/10 || asked > herdTasks,
+		"%d checkouts and %d questions for %d enqueues, want at most one question and 1.1 other checkouts for each",
+		looked, asked, herdTasks)
 }
 
 func wakeHerdAcross(t *test) {

@@ -373,9 +373,7 @@ func workerRefused(t *test) {
 			want = dbq.StatePoison
 		}
 		task := t.wantState(c, id, want)
-		if runs[id] != 1 {
-			t.Errorf("task %d ran %d times, want once", i, runs[id])
-		}
+		t.failIf(runs[id] != 1, "task %d ran %d times, want once", i, runs[id])
 		t.failIf(i == bad && !strings.Contains(string(task.Result), "no_way"),
 			"the result is %q, want the database's message", task.Result)
 	}

@@ -125,9 +125,7 @@ func workflowOrder(t *test) {
 				mu.Lock()
 				taken[task.ID]++
 				for _, need := range byID[task.ID].Needs {
-					if !done[ids[need]] {
-						t.Errorf("step %s was handed out before %s was completed", byID[task.ID].Name, need)
-					}
+					t.failIf(!done[ids[need]], "step %s was handed out before %s was completed", byID[task.ID].Name, need)
 				}
 				done[task.ID] = true // from now on: others may see the commit before this client does
 				mu.Unlock()
@@ -145,9 +143,7 @@ func workflowOrder(t *test) {
 		}
 	})
 	for id, s := range byID {
-		if taken[id] != 1 {
-			t.Errorf("step %s was handed out %d times, want once", s.Name, taken[id])
-		}
+		t.failIf(taken[id] != 1, "step %s was handed out %d times, want once", s.Name, taken[id])
 		t.wantState(c, id, dbq.StateCompleted)
 	}
 }
