@@ -183,44 +183,30 @@ func checkoutExpiredUnderBacklog(t *test) {
 
 func checkoutManyExpired(t *test) {
 	const dead, batch = 120, 10
-	c, q := t.openQueue()
+	q := t.open().Queue("q")
 	t.enqueueMany(q, dead, nil)
-	abandoned := map[uuid.UUID]bool{}
-	for _, task := range t.checkout(q, dead, short) {
-		abandoned[task.ID] = true
-	}
-	for id := range abandoned {
-		t.awaitExpiry(c, id)
-	}
+	abandoned := idsOf(t.abandonN(q, dead))
 	t.enqueueMany(q, 3*dead, nil)
 	first := t.open().Queue("q") // it has not looked yet
 	for k := range dead / batch {
 		for _, task := range t.checkout(first, batch, long) {
-			if !abandoned[task.ID] {
+			i := slices.Index(abandoned, task.ID)
+			if i < 0 {
 				t.Fatalf("checkout %d of %d returned a due task, want none before all %d are taken over", k+1, batch, dead)
 			}
-			delete(abandoned, task.ID)
+			abandoned = slices.Delete(abandoned, i, i+1)
 		}
 	}
 	t.failIf(len(abandoned) > 0, "%d of %d tasks are left after as many checkouts as they needed", len(abandoned), dead)
 }
 
 func checkoutBoth(t *test) {
-	c, q := t.openQueue()
+	q := t.open().Queue("q")
 	want := t.enqueueMany(q, 3, nil)
-	t.checkout(q, 3, short)
-	for _, id := range want {
-		t.awaitExpiry(c, id)
-	}
+	t.abandonN(q, 3)
 	want = append(want, t.enqueueMany(q, 5, nil)...)
-	var got []dbq.Task
-	t.eventually("all eight tasks are taken", func() bool {
-		got = append(got, t.checkout(q, 10, long)...)
-		return len(got) >= 8
-	})
-	if ids := sortedIDs(idsOf(got)); !slices.Equal(ids, sortedIDs(want)) {
-		t.Errorf("got the %d tasks %v, want each of %v once", len(ids), ids, want)
-	}
+	got := sortedIDs(idsOf(t.takeN(q, 8, long)))
+	t.failIf(!slices.Equal(got, sortedIDs(want)), "got the tasks %v, want each of %v once", got, want)
 }
 
 // shuffledDue enqueues n tasks in random order, each overdue by another number of minutes, and returns their ids with
@@ -461,10 +447,7 @@ func checkoutBytesOfExpired(t *test) {
 	// What is taken over may come with what is due, and some attempts are exhausted.
 	ids := t.sizedTasks(q, sizes, func(i int, nt *dbq.NewTask) { nt.MaxAttempts = 1 + i%4 })
 	size := func(id uuid.UUID) int { return sizes[slices.Index(ids, id)] }
-	others := t.open().Queue("q")
-	for _, task := range t.checkout(others, 20, short) {
-		t.awaitExpiry(c, task.ID)
-	}
+	t.abandonN(t.open().Queue("q"), 20)
 	seen := map[uuid.UUID]bool{}
 	for rounds := 0; len(seen) < len(ids); rounds++ {
 		if rounds > 2*len(ids) {

@@ -157,10 +157,7 @@ func enqueueWhileCheckout(t *test) {
 	t.concurrently(workers, func(ctx context.Context, i int) {
 		w := rec.Caller(fmt.Sprintf("worker %d", i), clients[i%2].Queue("even"))
 		for range each {
-			if _, err := w.Enqueue(ctx, []dbq.NewTask{{}}); err != nil {
-				t.Errorf("%s: enqueue: %v", w.Name, err)
-				return
-			}
+			must(w.Enqueue(ctx, []dbq.NewTask{{}}))
 			tasks, err := w.Checkout(ctx, 1, time.Minute)
 			for err == nil && len(tasks) == 0 { // others took what this checkout looked at, and left what they had brought
 				if err = sleep(ctx, time.Millisecond); err == nil {
@@ -207,12 +204,7 @@ func duplicateEnqueueRace(t *test) {
 				ts[k].Reference = fmt.Sprintf("ref-%d", order[k])
 			}
 			order = order[len(ts):]
-			out, err := q.EnqueueMany(ctx, ts)
-			if err != nil {
-				t.Errorf("racer %d: enqueue of %d: %v", i, len(ts), err)
-				return
-			}
-			for k, o := range out {
+			for k, o := range must(q.EnqueueMany(ctx, ts)) {
 				note(ts[k].Reference, o)
 			}
 		}
@@ -221,9 +213,7 @@ func duplicateEnqueueRace(t *test) {
 		t.failIf(len(known) != 1 || added[ref] != 1,
 			"reference %s: added %d times, and the racers learned %d ids, want one", ref, added[ref], len(known))
 	}
-	if n := t.count(clients[0], "unique"); n != refs {
-		t.Errorf("there are %d tasks, want %d", n, refs)
-	}
+	t.wantCount(clients[0], "unique", refs)
 }
 
 // behavior describes how a worker of drain handles its tasks. The shares are of 100 tasks.
@@ -346,10 +336,7 @@ func (t *test) produce(ctx context.Context, w *transcript.Caller, n int, rng *ra
 			ts[i] = dbq.NewTask{Priority: rng.IntN(dbq.MaxPriority + 1), MaxAttempts: 1000}
 		}
 		s.left.Add(int64(len(ts))) // before anybody can end them
-		if _, err := w.Enqueue(ctx, ts); err != nil {
-			t.Errorf("%s: enqueue of %d: %v", w.Name, len(ts), err)
-			return
-		}
+		must(w.Enqueue(ctx, ts))
 		n -= len(ts)
 	}
 }
@@ -365,9 +352,7 @@ func expiryWhileComplete(t *test) {
 	holder := rec.Caller("slow worker", q)
 	for range t.load(rounds) {
 		rng := t.rngs(slow)
-		if _, err := rec.Caller("producer", q).Enqueue(t.ctx, make([]dbq.NewTask, slow*each)); err != nil {
-			t.Fatalf("enqueue: %v", err)
-		}
+		must(rec.Caller("producer", q).Enqueue(t.ctx, make([]dbq.NewTask, slow*each)))
 		held := must(holder.Checkout(t.ctx, slow*each, lease))
 		if len(held) != slow*each {
 			t.Fatalf("checkout returned %d tasks, want %d", len(held), slow*each)
@@ -382,14 +367,8 @@ func expiryWhileComplete(t *test) {
 			defer slowDone.Add(1)
 			for k, task := range held[i*each : (i+1)*each] {
 				jitter := time.Duration(k-each/2)*2*time.Millisecond + time.Duration(rng[i].IntN(2000))*time.Microsecond
-				err := sleep(ctx, max(0, time.Until(task.Lease.Until)+jitter))
-				if err == nil {
-					_, err = holder.Settle(ctx, false, settlement(task.Lease, dbq.Completed(nil))) // the transcript is judged
-				}
-				if err != nil {
-					t.Errorf("%s: %v", holder.Name, err)
-					return
-				}
+				t.must(sleep(ctx, max(0, time.Until(task.Lease.Until)+jitter)))
+				must(holder.Settle(ctx, false, settlement(task.Lease, dbq.Completed(nil)))) // the transcript is judged
 			}
 		})
 	}
@@ -407,24 +386,13 @@ func expiryWhileComplete(t *test) {
 func (t *test) takeOverUntil(ctx context.Context, w *transcript.Caller, stop func() bool) {
 	for {
 		ending := stop()
-		tasks, err := w.Checkout(ctx, 5, time.Minute)
-		if err == nil && len(tasks) == 0 {
-			if ending && t.idle(ctx, w.Queue.Client()) {
-				return
-			}
-			err = sleep(ctx, time.Millisecond)
-		}
-		if len(tasks) > 0 && err == nil {
-			err = sleep(ctx, 2*time.Millisecond) // for the late calls to come in between
-		}
-		for _, task := range tasks {
-			if err == nil {
-				_, err = w.Settle(ctx, false, settlement(task.Lease, dbq.Completed(nil)))
-			}
-		}
-		if err != nil {
-			t.Errorf("%s: %v", w.Name, err)
+		tasks := must(w.Checkout(ctx, 5, time.Minute))
+		if len(tasks) == 0 && ending && t.idle(ctx, w.Queue.Client()) {
 			return
+		}
+		t.must(sleep(ctx, 2*time.Millisecond)) // for the late calls to come in between
+		for _, task := range tasks {
+			must(w.Settle(ctx, false, settlement(task.Lease, dbq.Completed(nil))))
 		}
 	}
 }
@@ -459,17 +427,12 @@ func operatorsWhileWorking(t *test) {
 			w := rec.Caller(fmt.Sprintf("operator %d", i), clients[i%2].Queue("operated"))
 			defer stop.Store(true)
 			for time.Now().Before(end) && !stop.Load() {
-				if err := operateAtRandom(ctx, w, rng[i], ids); err != nil {
-					t.Errorf("%s: %v", w.Name, err)
-					return
-				}
+				t.must(operateAtRandom(ctx, w, rng[i], ids))
 			}
 			return
 		}
 		w := rec.Caller(fmt.Sprintf("worker %d", i), clients[i%2].Queue("operated"))
-		if err := workUntil(ctx, w, rng[i], &stop); err != nil {
-			t.Errorf("%s: %v", w.Name, err)
-		}
+		t.must(workUntil(ctx, w, rng[i], &stop))
 	})
 	t.completeRest(producer)
 	t.wantAll(t.checkTranscript(clients[0], rec.Records()), dbq.StateCompleted)
@@ -530,11 +493,8 @@ func workUntil(ctx context.Context, w *transcript.Caller, rng *rand.Rand, stop *
 // completeRest reenqueues and completes every task that is left.
 func (t *test) completeRest(w *transcript.Caller) {
 	t.eventually("everything is completed", func() bool {
-		for _, f := range []admin.Filter{{States: []dbq.State{dbq.StateError}, Limit: 1000},
-			{States: []dbq.State{dbq.StatePoison}, Limit: 1000}} {
-			if _, err := w.OperateMany(t.ctx, state.Reenqueue, f); err != nil {
-				t.Fatalf("reenqueue: %v", err)
-			}
+		for _, s := range []dbq.State{dbq.StateError, dbq.StatePoison} {
+			must(w.OperateMany(t.ctx, state.Reenqueue, admin.Filter{States: []dbq.State{s}, Limit: 1000}))
 		}
 		tasks := must(w.Checkout(t.ctx, 100, time.Minute))
 		ss := allTo(dbq.Completed(nil), leasesOf(tasks)...)

@@ -131,10 +131,7 @@ func noticeByExhaustedLease(t *test) {
 	c, q := t.openQueue()
 	t.deadLetter(c, "q", "alerts")
 	ids := t.enqueueMany(q, 5, func(i int, nt *dbq.NewTask) { nt.MaxAttempts = 1 + i/3 })
-	var last dbq.Task
-	for _, last = range t.checkout(q, 10, short) {
-	}
-	t.awaitExpiry(c, last.ID)
+	t.abandonN(q, 10)
 	var again []uuid.UUID
 	t.eventually("checkouts take over what has attempts left", func() bool {
 		for _, task := range t.checkout(q, 10, long) {
@@ -283,15 +280,8 @@ func noticesOfSeveral(t *test) {
 	}
 	t.concurrently(clients, func(ctx context.Context, i int) {
 		for idle := 0; idle < 3; { // until the others have the rest
-			tasks, err := queues[i].Checkout(ctx, 10, long)
-			ss := allTo(dbq.RetryIn(0, errBoom), leasesOf(tasks)...)
-			if err == nil {
-				_, err = queues[i].SettleMany(ctx, ss)
-			}
-			if err != nil {
-				t.Errorf("poisoning: %v", err)
-				return
-			}
+			tasks := must(queues[i].Checkout(ctx, 10, long))
+			must(queues[i].SettleMany(ctx, allTo(dbq.RetryIn(0, errBoom), leasesOf(tasks)...)))
 			if idle++; len(tasks) > 0 {
 				idle = 0
 			}

@@ -3,7 +3,6 @@ package cases
 import (
 	"context"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -70,37 +69,31 @@ func fleetPaused(t *test) {
 
 func fleetPauseUnderLoad(t *test) {
 	const workers = 4
-	c := t.open()
-	const queue = "busy"
-	t.enqueueMany(c.Queue(queue), 2000, nil)
-	var paused atomic.Int64 // 1 from when Pause has returned
-	ctx, cancel := context.WithTimeout(t.ctx, workersLimit)
-	defer cancel()
-	var all sync.WaitGroup
+	c, q := t.openQueue()
+	t.enqueueMany(q, 2000, nil)
+	var queues []*dbq.Queue
 	for range workers {
-		q := t.open().Queue(queue)
-		all.Go(func() {
-			for after := 0; after < 20 && ctx.Err() == nil; {
-				began := paused.Load()
-				tasks, err := q.Checkout(ctx, 2, long)
-				if err != nil {
-					t.Errorf("checkout: %v", err)
-					return
-				}
-				if began == 1 {
-					after++
-					if len(tasks) > 0 {
-						t.Errorf("a checkout that began after the pause returned %d tasks", len(tasks))
-						return
-					}
-				}
-			}
-		})
+		queues = append(queues, t.open().Queue(q.Name()))
 	}
-	time.Sleep(20 * time.Millisecond)
-	t.must(admin.New(c).PauseQueue(t.ctx, queue))
-	paused.Store(1)
-	all.Wait()
+	var paused atomic.Bool // from when PauseQueue has returned
+	t.concurrently(workers+1, func(ctx context.Context, i int) {
+		if i == workers {
+			time.Sleep(20 * time.Millisecond)
+			t.must(admin.New(c).PauseQueue(ctx, q.Name()))
+			paused.Store(true)
+			return
+		}
+		for after := 0; after < 20; {
+			began := paused.Load()
+			tasks := must(queues[i].Checkout(ctx, 2, long))
+			if began {
+				after++
+			}
+			if began && len(tasks) > 0 {
+				t.Fatalf("a checkout that began after the pause returned %d tasks", len(tasks))
+			}
+		}
+	})
 }
 
 func fleetConfigureTogether(t *test) {
@@ -112,9 +105,7 @@ func fleetConfigureTogether(t *test) {
 	}
 	ops := admin.New(t.open())
 	t.concurrently(len(changes), func(ctx context.Context, i int) {
-		if err := ops.ConfigureQueue(ctx, "q", changes[i]); err != nil {
-			t.Errorf("change %d: %v", i, err)
-		}
+		t.must(ops.ConfigureQueue(ctx, "q", changes[i]))
 	})
 	s, err := ops.QueueSettings(t.ctx, "q")
 	if want := (admin.QueueSettings{Concurrency: 1, Batch: 2, Poll: 3 * time.Second, MaxAttempts: 4,

@@ -265,9 +265,7 @@ func keepingManyBatches(t *test) {
 	t.awaitAge(c, last[len(last)-1].ID, time.Second)
 	sums := make([]int, 3)
 	t.concurrently(len(sums), func(ctx context.Context, i int) {
-		cleaned, err := admin.New(c).Clean(ctx, q.Name(), dbq.Retention{Completed: time.Millisecond})
-		t.failIf(err != nil, "cleaning: %v", err)
-		sums[i] = cleaned.Tasks
+		sums[i] = must(admin.New(c).Clean(ctx, q.Name(), dbq.Retention{Completed: time.Millisecond})).Tasks
 	})
 	if sum := sums[0] + sums[1] + sums[2]; sum != n {
 		t.Errorf("%v were cleaned, want %d in all", sums, n)
@@ -309,19 +307,13 @@ func keepingBesideWorkers(t *test) {
 // completeUntilEmpty completes tasks until three checkouts were empty.
 func (t *test) completeUntilEmpty(ctx context.Context, q *dbq.Queue) {
 	for empty := 0; empty < 3 && ctx.Err() == nil; {
-		tasks, err := q.Checkout(ctx, 7, long)
-		if err != nil {
-			t.Errorf("checkout: %v", err)
-			return
-		}
+		tasks := must(q.Checkout(ctx, 7, long))
 		if len(tasks) == 0 {
 			empty++
 			time.Sleep(5 * time.Millisecond)
 		}
 		for _, task := range tasks {
-			if err := q.Complete(ctx, task.Lease, nil); err != nil {
-				t.Errorf("complete: %v", err)
-			}
+			t.must(q.Complete(ctx, task.Lease, nil))
 		}
 	}
 }

@@ -724,10 +724,7 @@ func lapseUncounted(t *test) {
 	want(t.takeOver(q, id, short), 2, 0, dbq.AttemptCrashed, 1)
 	want(t.takeOver(q, id, short), 2, 1, dbq.AttemptLapsed, 2)
 	t.lapsed(c, q, dialect.LapsesPerAttempt-1)
-	t.eventually("the last attempt is exhausted", func() bool {
-		t.wantNone("the last attempt is exhausted", q)
-		return t.get(c, id).State == dbq.StatePoison
-	})
+	t.awaitExhausted(q, id)
 	t.must(admin.New(c).Operate(t.ctx, admin.Reenqueue, id))
 	want(t.take(q, short), 1, 0, "", 0)
 }
@@ -766,8 +763,5 @@ func lapseStarted(t *test) {
 		"got attempt %d after %d lapses, want 2 after 1", third.Attempt, third.Lapses)
 	t.failIf(mark(third.Lease) != 0, "the lease was lost, though nobody had taken it")
 	t.awaitExpiry(c, id)
-	t.eventually("the last attempt is exhausted", func() bool {
-		t.wantNone("the last attempt is exhausted", other)
-		return t.get(c, id).State == dbq.StatePoison
-	})
+	t.awaitExhausted(other, id)
 }

@@ -151,9 +151,7 @@ func (t *test) serveInOneTurn(one, batch, times int) {
 		var begun atomic.Int64
 		t.concurrently(callers, func(ctx context.Context, i int) {
 			for begun.Add(1) <= int64(keys*times/batch) {
-				if _, err := queues[i%len(queues)].Checkout(ctx, batch, long); err != nil {
-					t.Errorf("checkout: %v", err)
-				}
+				must(queues[i%len(queues)].Checkout(ctx, batch, long))
 			}
 		})
 	}
@@ -206,13 +204,10 @@ func limitReplaced(t *test) {
 			if k == clients {
 				nt := dbq.NewTask{Key: keyOf(i * 37), RunAt: time.Now().Add(-time.Hour), // the first of its key
 					Unique: &dbq.Unique{Key: fmt.Sprint("u", i%unique), OnConflict: dbq.UniqueReplace}}
-				if _, err := q.Enqueue(ctx, nt); err != nil {
-					t.Errorf("replace: %v", err)
-				}
+				must(q.Enqueue(ctx, nt))
 				continue
 			}
-			got, err := q.Checkout(ctx, 20, long)
-			t.failIf(err != nil, "checkout: %v", err)
+			got := must(q.Checkout(ctx, 20, long))
 			mu.Lock()
 			for _, task := range got {
 				if other, ok := held[task.Key]; ok {
@@ -225,9 +220,7 @@ func limitReplaced(t *test) {
 				mu.Lock()
 				delete(held, task.Key)
 				mu.Unlock()
-				if err := q.Settle(ctx, task.Lease, dbq.Released(0)); err != nil {
-					t.Errorf("settle: %v", err)
-				}
+				t.must(q.Settle(ctx, task.Lease, dbq.Released(0)))
 			}
 		}
 	})

@@ -131,9 +131,7 @@ func operateLarge(t *test) {
 			t.Fatalf("%s: got %+v and error %v, want %d", e, done, err, n)
 		}
 	}
-	if left := t.count(c, ""); left != 0 {
-		t.Errorf("%d tasks are left after the purge, want none", left)
-	}
+	t.wantCount(c, "", 0)
 }
 
 func operateFilter(t *test) {

@@ -129,10 +129,7 @@ func progressTakeover(t *test) {
 
 	last := t.takeNew(q, dbq.NewTask{MaxAttempts: 1}, long)
 	t.expireNow(q, t.report(q, last.Lease, "half"))
-	t.eventually("the task goes to POISON", func() bool {
-		t.wantNone("exhausted", q)
-		return t.get(c, last.ID).State == dbq.StatePoison
-	})
+	t.awaitExhausted(q, last.ID)
 	t.wantProgress("exhausted", c, last.ID, "half")
 	t.must(admin.New(c).Operate(t.ctx, admin.Reenqueue, last.ID))
 	t.wantResumed("reenqueued", q, "half")

@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -90,27 +89,10 @@ func schemaKeepsData(t *test) {
 
 func schemaConcurrent(t *test) {
 	const processes = 8
-	var all sync.WaitGroup
-	start := make(chan struct{})
-	for i := range processes {
-		all.Go(func() {
-			<-start
-			c, err := dbq.Open(t.ctx, t.DSN, t.options(dbq.WithMigrate())...)
-			if err != nil {
-				t.Errorf("process %d: %v", i, err)
-				return
-			}
-			t.register(c)
-			if _, err := c.Queue("q").Enqueue(t.ctx, dbq.NewTask{}); err != nil {
-				t.Errorf("process %d: enqueue: %v", i, err)
-			}
-		})
-	}
-	close(start)
-	all.Wait()
-	if got := t.count(t.open(), "q"); got != processes {
-		t.Errorf("%d tasks are there, want %d", got, processes)
-	}
+	t.concurrently(processes, func(ctx context.Context, _ int) {
+		must(t.open().Queue("q").Enqueue(ctx, dbq.NewTask{}))
+	})
+	t.wantCount(t.open(), "q", processes)
 }
 
 func schemaTwoPrefixes(t *test) {
@@ -190,9 +172,7 @@ func schemaDrop(t *test) {
 	from, _, err := t.migrate()
 	t.must(err)
 	t.failIf(from != 0, "migrate after DropTables came from %d, want 0", from)
-	if n := t.count(t.open(), "q"); n != 0 {
-		t.Errorf("%d tasks are there after DropTables, want none", n)
-	}
+	t.wantCount(t.open(), "q", 0)
 }
 
 // valueName finds the names of values. It also finds the type of a PostgreSQL cast (::int): statements say CAST.

@@ -1,8 +1,8 @@
 package cases
 
 import (
+	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -180,12 +180,7 @@ func statisticsRollUp(t *test) {
 	before := t.wholeSeries(c)
 	day := func(n int) int64 { return longAgo.AddDate(0, 0, n).UnixMicro() }
 	for _, now := range []int64{day(0) + 90e6, day(0) + 3600e6, day(1) + 8*3600e6, day(3)} {
-		var all sync.WaitGroup
-		for range 2 {
-			other := access.Of(t.open()).Store
-			all.Go(func() { t.must(other.RollUp(t.ctx, now)) })
-		}
-		all.Wait()
+		t.concurrently(2, func(ctx context.Context, _ int) { t.must(access.Of(t.open()).Store.RollUp(ctx, now)) })
 		for i, after := range t.wholeSeries(c) {
 			if now == day(3) && i < 2 { // the minutes of the first day have been removed
 				continue

@@ -201,6 +201,23 @@ func (t *test) abandon(q *dbq.Queue) dbq.Task {
 	return task
 }
 
+// abandonN takes n due tasks and lets their leases expire.
+func (t *test) abandonN(q *dbq.Queue, n int) []dbq.Task {
+	tasks := t.checkout(q, n, short)
+	for _, task := range tasks {
+		t.awaitExpiry(q.Client(), task.ID)
+	}
+	return tasks
+}
+
+// awaitExhausted waits until a checkout has moved a task to POISON whose last lease expired, and no checkout returns it.
+func (t *test) awaitExhausted(q *dbq.Queue, id uuid.UUID) {
+	t.eventually("a checkout moves the task to POISON", func() bool {
+		t.wantNone("the attempts are exhausted", q)
+		return t.get(q.Client(), id).State == dbq.StatePoison
+	})
+}
+
 // get reads a task that must exist.
 func (t *test) get(c *dbq.Client, id uuid.UUID) dbq.Task { return must(c.Get(t.ctx, id)) }
 

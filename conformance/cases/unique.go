@@ -390,9 +390,7 @@ func uniqueInOneCall(t *test) {
 		t.failIf(string(task.Payload) != payload || payload != "6" && task.Due.Before(before.Add(long)),
 			"got %s, want payload %s, postponed by an hour", show(task), payload)
 	}
-	if got := t.count(c, "q"); got != n+3 {
-		t.Errorf("there are %d tasks, want %d", got, n+3)
-	}
+	t.wantCount(c, "q", n+3)
 	again := must(q.EnqueueMany(t.ctx, ts[len(want):]))
 	for i, o := range again {
 		if o != (dbq.Enqueued{ID: out[len(want)+i].ID, Duplicate: true}) {
@@ -594,11 +592,7 @@ func uniqueRace(t *test) {
 			var mu sync.Mutex
 			added, ids := 0, map[uuid.UUID]bool{}
 			t.concurrently(racers, func(ctx context.Context, i int) {
-				out, err := clients[i%2].Queue(name).EnqueueMany(ctx, []dbq.NewTask{{Unique: u}})
-				if err != nil {
-					t.Errorf("racer %d: %v", i, err)
-					return
-				}
+				out := must(clients[i%2].Queue(name).EnqueueMany(ctx, []dbq.NewTask{{Unique: u}}))
 				mu.Lock()
 				defer mu.Unlock()
 				ids[out[0].ID] = true
@@ -637,12 +631,7 @@ func uniqueMany(t *test) {
 				}}
 			}
 			order = order[len(ts):]
-			out, err := q.EnqueueMany(ctx, ts)
-			if err != nil {
-				t.Errorf("racer %d: enqueue of %d: %v", i, len(ts), err)
-				return
-			}
-			for _, o := range out {
+			for _, o := range must(q.EnqueueMany(ctx, ts)) {
 				if !o.Duplicate && !o.Replaced && !o.Debounced {
 					added.Add(1)
 				}
@@ -666,20 +655,15 @@ func uniqueOnlyOneRuns(t *test) {
 		if i < producers {
 			defer producing.Add(-1)
 			for n := range t.load(30) {
-				if _, err := q.Enqueue(ctx, nt((n+i)%keys)); err != nil && !errors.Is(err, dbq.ErrDuplicate) {
-					t.Errorf("enqueue: %v", err)
-					return
+				if _, err := q.Enqueue(ctx, nt((n+i)%keys)); !errors.Is(err, dbq.ErrDuplicate) {
+					t.must(err)
 				}
 			}
 			return
 		}
 		for {
 			more := producing.Load() > 0
-			tasks, err := q.Checkout(ctx, 2, time.Minute)
-			if err != nil {
-				t.Errorf("checkout: %v", err)
-				return
-			}
+			tasks := must(q.Checkout(ctx, 2, time.Minute))
 			for _, task := range tasks {
 				if n := running[task.Priority].Add(1); n != 1 {
 					t.Errorf("%d tasks of one key run at the same time", n)
@@ -687,9 +671,7 @@ func uniqueOnlyOneRuns(t *test) {
 			}
 			for _, task := range tasks {
 				running[task.Priority].Add(-1)
-				if err := q.Complete(ctx, task.Lease, nil); err != nil {
-					t.Errorf("complete: %v", err)
-				}
+				t.must(q.Complete(ctx, task.Lease, nil))
 			}
 			if len(tasks) == 0 && !more {
 				return
@@ -709,26 +691,16 @@ func uniqueReplacedRace(t *test) {
 		if i == 0 {
 			defer done.Store(true)
 			for n := range last {
-				nt := dbq.NewTask{Payload: fmt.Append(nil, n), Unique: replacing("k")}
-				if _, err := q.Enqueue(ctx, nt); err != nil {
-					t.Errorf("enqueue: %v", err)
-					return
-				}
+				must(q.Enqueue(ctx, dbq.NewTask{Payload: fmt.Append(nil, n), Unique: replacing("k")}))
 			}
 			return
 		}
 		for {
 			more := !done.Load()
-			tasks, err := q.Checkout(ctx, 1, time.Minute)
-			if err != nil {
-				t.Errorf("checkout: %v", err)
-				return
-			}
+			tasks := must(q.Checkout(ctx, 1, time.Minute))
 			for _, task := range tasks {
 				got.Store(string(task.Payload))
-				if err := q.Complete(ctx, task.Lease, nil); err != nil {
-					t.Errorf("complete: %v", err)
-				}
+				t.must(q.Complete(ctx, task.Lease, nil))
 			}
 			if len(tasks) == 0 && !more {
 				return
@@ -837,9 +809,8 @@ func uniqueSuccessor(t *test) {
 			for !done.Load() {
 				nt := dbq.NewTask{Priority: 1, Unique: &dbq.Unique{Key: "k", While: dbq.UniqueUnfinished,
 					OnConflict: dbq.UniqueReplace}}
-				if _, err := clients[1].Queue("q").Enqueue(ctx, nt); err != nil && !errors.Is(err, dbq.ErrDuplicate) {
-					t.Errorf("enqueue: %v", err)
-					return
+				if _, err := clients[1].Queue("q").Enqueue(ctx, nt); !errors.Is(err, dbq.ErrDuplicate) {
+					t.must(err)
 				}
 			}
 			return

@@ -211,10 +211,7 @@ func (t *test) failures(q *dbq.Queue) map[string]func(task dbq.Task) {
 		},
 		"a lost lease": func(task dbq.Task) {
 			t.expireNow(q, task.Lease)
-			t.eventually("a checkout moves the task to POISON", func() bool {
-				t.wantIDs("only the lost lease is found", t.checkout(q, 1, long), nil)
-				return t.get(q.Client(), task.ID).State == dbq.StatePoison
-			})
+			t.awaitExhausted(q, task.ID)
 		},
 	}
 }
