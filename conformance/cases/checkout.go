@@ -205,8 +205,7 @@ func checkoutBoth(t *test) {
 	want := t.enqueueMany(q, 3, nil)
 	t.abandonN(q, 3)
 	want = append(want, t.enqueueMany(q, 5, nil)...)
-	got := sortedIDs(idsOf(t.takeN(q, 8, long)))
-	t.failIf(!slices.Equal(got, sortedIDs(want)), "got the tasks %v, want each of %v once", got, want)
+	t.wantSameIDs("checked out", idsOf(t.takeN(q, 8, long)), want)
 }
 
 // shuffledDue enqueues n tasks in random order, each overdue by another number of minutes, and returns their ids with

@@ -105,28 +105,19 @@ func settleDeleted(t *test) {
 
 func completeTxKinds(t *test) {
 	c := t.open()
-	side := t.sideTable(c)
-	names, kinds := t.transactions()
-	for i, kind := range names {
+	side, n := t.sideTable(c), 0
+	t.eachKindOfTx(c, func(kind string, begin func() (dbq.Tx, func(commit bool))) {
+		n++
 		q := c.Queue(kind)
 		kept, removed := t.takeNew(q, dbq.NewTask{}, long), t.takeNew(q, dbq.NewTask{}, long)
-		for _, end := range []string{"rollback", "commit"} {
-			tx, commit, rollback, err := kinds[kind](t.ctx, c)
-			t.must(err)
-			finish := map[string]func() error{"rollback": rollback, "commit": commit}[end]
-			if _, err = tx.ExecContext(t.ctx, fmt.Sprintf("INSERT INTO %s (n) VALUES (%d)", side, i)); err == nil {
-				err = q.CompleteTx(t.ctx, tx, kept.Lease, []byte{0, 255})
-			}
-			if err == nil {
-				err = q.SettleTx(t.ctx, tx, removed.Lease, dbq.Deleted())
-			}
-			if err != nil {
-				_ = rollback()
-				t.Fatalf("in a %s: %v", kind, err)
-			}
+		for _, commit := range []bool{false, true} {
+			tx, end := begin()
+			must(tx.ExecContext(t.ctx, fmt.Sprintf("INSERT INTO %s (n) VALUES (%d)", side, n)))
+			t.must(q.CompleteTx(t.ctx, tx, kept.Lease, []byte{0, 255}))
+			t.must(q.SettleTx(t.ctx, tx, removed.Lease, dbq.Deleted()))
 			t.wantErr("completing twice in a "+kind, q.CompleteTx(t.ctx, tx, kept.Lease, nil), dbq.ErrLeaseLost)
-			t.must(finish())
-			if end == "rollback" {
+			end(commit)
+			if !commit {
 				t.wantState(c, kept.ID, dbq.StateProcessing)
 				t.wantState(c, removed.ID, dbq.StateProcessing)
 			}
@@ -135,8 +126,8 @@ func completeTxKinds(t *test) {
 			t.Errorf("completed in a %s with the result %q, want %q", kind, row.Result, "\x00\xff")
 		}
 		t.wantGone(c, removed.ID)
-		if n := t.rows(c.DB(), side); n != i+1 {
-			t.Errorf("after a %s committed the caller's table has %d rows, want %d", kind, n, i+1)
+		if got := t.rows(c.DB(), side); got != n {
+			t.Errorf("after a %s committed the caller's table has %d rows, want %d", kind, got, n)
 		}
-	}
+	})
 }

@@ -70,9 +70,7 @@ func (t *test) wantNotices(what string, c *dbq.Client, queue string, tasks ...uu
 	for _, n := range t.notices(c, queue) {
 		got = append(got, n.Task)
 	}
-	if slices.SortFunc(tasks, byBytes); !slices.Equal(got, tasks) {
-		t.Errorf("%s: there are notices for %v, want %v", what, got, tasks)
-	}
+	t.wantSameIDs("notices "+what, got, tasks)
 }
 
 func noticeWithPoison(t *test) {
@@ -149,37 +147,22 @@ func noticeByExhaustedLease(t *test) {
 
 func noticeInCallersTx(t *test) {
 	c := t.open()
-	names, kinds := t.transactions()
-	for _, name := range names {
-		q := c.Queue("q " + name)
-		t.deadLetter(c, q.Name(), "alerts")
+	t.eachKindOfTx(c, func(kind string, begin func() (dbq.Tx, func(commit bool))) {
+		q := c.Queue("q " + kind)
+		alerts := c.Queue("alerts " + kind)
+		t.deadLetter(c, q.Name(), alerts.Name())
 		task := t.takeNew(q, dbq.NewTask{MaxAttempts: 1}, long)
-		for _, commits := range []bool{false, true} {
-			tx, commit, rollback, err := kinds[name](t.ctx, c)
-			t.must(err)
-			o := dbq.Poisoned(errBoom)
-			if commits {
-				o = dbq.RetryIn(long, errBoom)
-			}
-			err = q.SettleTx(t.ctx, tx, task.Lease, o)
-			if err != nil {
-				_ = rollback()
-			}
-			t.must(err)
-			if commits {
-				t.must(commit())
-				t.wantState(c, task.ID, dbq.StatePoison)
-				t.wantNotices(name+": after the commit", c, "alerts", task.ID)
-			} else {
-				t.must(rollback())
-				t.wantState(c, task.ID, dbq.StateProcessing)
-				t.wantNotices(name+": after the rollback", c, "alerts")
-			}
-		}
-		for _, n := range t.checkout(c.Queue("alerts"), 10, long) {
-			t.must(c.Queue("alerts").Settle(t.ctx, n.Lease, dbq.Deleted()))
-		}
-	}
+		tx, end := begin()
+		t.must(q.SettleTx(t.ctx, tx, task.Lease, dbq.Poisoned(errBoom)))
+		end(false)
+		t.wantState(c, task.ID, dbq.StateProcessing)
+		t.wantNotices(kind+": after the rollback", c, alerts.Name())
+		tx, end = begin()
+		t.must(q.SettleTx(t.ctx, tx, task.Lease, dbq.RetryIn(long, errBoom)))
+		end(true)
+		t.wantState(c, task.ID, dbq.StatePoison)
+		t.wantNotices(kind+": after the commit", c, alerts.Name(), task.ID)
+	})
 }
 
 func noticeOncePerPoison(t *test) {
@@ -333,9 +316,5 @@ func redrive(t *test) {
 		}
 		return total == len(want)
 	})
-	got := idsOf(t.checkout(q, 100, long))
-	slices.SortFunc(got, byBytes)
-	if slices.SortFunc(want, byBytes); !slices.Equal(got, want) {
-		t.Errorf("reenqueued %v, want %v", got, want)
-	}
+	t.wantSameIDs("reenqueued", idsOf(t.checkout(q, 100, long)), want)
 }

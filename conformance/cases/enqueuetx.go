@@ -121,37 +121,24 @@ func enqueueTxMany(t *test) {
 
 func enqueueTxKinds(t *test) {
 	c := t.open()
-	names, kinds := t.transactions()
-	for _, kind := range names {
+	t.eachKindOfTx(c, func(kind string, begin func() (dbq.Tx, func(commit bool))) {
 		q := c.Queue(kind)
 		old := t.enqueue(q, dbq.NewTask{Reference: "old"})
-		var ids [2]uuid.UUID
-		for i, end := range []string{"rollback", "commit"} {
-			tx, commit, rollback, err := kinds[kind](t.ctx, c)
-			t.must(err)
+		var ids []uuid.UUID
+		for _, commit := range []bool{false, true} {
+			tx, end := begin()
 			nt := dbq.NewTask{Reference: "r", Payload: []byte{0, 1, 255}, Kind: kind, Headers: map[string]string{"k": "v"}}
-			if ids[i], err = q.EnqueueTx(t.ctx, tx, nt); err != nil {
-				_ = rollback()
-				t.Fatalf("EnqueueTx in a %s: %v", kind, err)
-			}
+			ids = append(ids, must(q.EnqueueTx(t.ctx, tx, nt)))
 			got, err := q.EnqueueTx(t.ctx, tx, dbq.NewTask{Reference: "old"})
 			t.wantErr("a duplicate in a "+kind, err, dbq.ErrDuplicate)
 			t.failIf(got != old, "a duplicate in a %s is reported as %s, want %s", kind, got, old)
-			if end == "commit" {
-				err = commit()
-			} else {
-				err = rollback()
-			}
-			if err != nil {
-				t.Fatalf("%s of a %s: %v", end, kind, err)
-			}
+			end(commit)
 		}
 		t.wantGone(c, ids[0])
 		task := t.get(c, ids[1])
-		if task.Reference != "r" || string(task.Payload) != "\x00\x01\xff" || task.Kind != kind || task.Headers["k"] != "v" {
-			t.Errorf("enqueued in a %s: got %s", kind, show(task))
-		}
-	}
+		t.failIf(task.Reference != "r" || string(task.Payload) != "\x00\x01\xff" || task.Kind != kind ||
+			task.Headers["k"] != "v", "enqueued in a %s: got %s", kind, show(task))
+	})
 }
 
 // wantErrTx checks that every call with the transaction returns ErrTx and changes nothing.
@@ -168,30 +155,47 @@ func (t *test) wantErrTx(c *dbq.Client, what string, task dbq.Task, tx dbq.Tx) {
 
 func enqueueTxFinished(t *test) {
 	c := t.open()
-	names, kinds := t.transactions()
-	for _, kind := range names {
+	t.eachKindOfTx(c, func(kind string, begin func() (dbq.Tx, func(commit bool))) {
 		task := t.takeNew(c.Queue(kind), dbq.NewTask{}, long)
-		for _, end := range []string{"committed", "rolled back"} {
-			tx, commit, rollback, err := kinds[kind](t.ctx, c)
-			t.must(err)
-			finish := map[string]func() error{"committed": commit, "rolled back": rollback}[end]
-			t.must(finish())
-			t.wantErrTx(c, fmt.Sprintf("a %s that was %s", kind, end), task, tx)
+		for _, commit := range []bool{false, true} {
+			tx, end := begin()
+			end(commit)
+			t.wantErrTx(c, fmt.Sprintf("a %s that has ended (committed: %v)", kind, commit), task, tx)
 		}
-	}
+	})
 }
 
 // A txKind begins one kind of transaction on a client's database.
 type txKind = func(ctx context.Context, c *dbq.Client) (tx dbq.Tx, commit, rollback func() error, err error)
 
-// transactions returns the kinds of transactions to test, by name, and the names in order.
-func (t *test) transactions() (names []string, kinds map[string]txKind) {
-	kinds = map[string]txKind{
+// eachKindOfTx calls do with each kind of transaction to test, and a function that begins one of it.
+func (t *test) eachKindOfTx(c *dbq.Client, do func(kind string, begin func() (tx dbq.Tx, end func(commit bool)))) {
+	kinds := map[string]txKind{
 		"*sql.Tx": wrapping(func(tx *sql.Tx) dbq.Tx { return tx }),
 		"wrapper": wrapping(func(tx *sql.Tx) dbq.Tx { return wrapper{tx} }),
 	}
 	maps.Copy(kinds, t.Transactions)
-	return slices.Sorted(maps.Keys(kinds)), kinds
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		t.Logf("in a %s", kind)
+		do(kind, func() (dbq.Tx, func(commit bool)) {
+			tx, commit, rollback, err := kinds[kind](t.ctx, c)
+			t.must(err)
+			ended := false
+			t.Cleanup(func() {
+				if !ended {
+					_ = rollback()
+				}
+			})
+			return tx, func(commits bool) {
+				ended = true
+				if commits {
+					t.must(commit())
+				} else {
+					t.must(rollback())
+				}
+			}
+		})
+	}
 }
 
 func wrapping(wrap func(*sql.Tx) dbq.Tx) txKind {

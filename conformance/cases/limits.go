@@ -192,59 +192,55 @@ func (t *test) workLimited(l admin.QueueLimits, key func(i int) string, order fu
 		done.Range(func(any, any) bool { n--; return true })
 		return n
 	}
-	var all sync.WaitGroup
-	for k := range clients {
-		c, seed := t.open(), t.rand.Uint64()
-		all.Go(func() {
-			q := c.Queue("q")
-			for n := seed; left() > 0 && t.ctx.Err() == nil && !t.failed(); n = n*6364136223846793005 + 1442695040888963407 {
-				ctx, cancel := t.ctx, context.CancelFunc(func() {})
-				if n>>40%16 == 0 { // a worker that is killed in the middle
-					ctx, cancel = context.WithTimeout(t.ctx, time.Duration(n>>44%4000)*time.Microsecond)
-				}
-				got, err := q.Checkout(ctx, 1+int(n>>50%5), 400*time.Millisecond)
-				cancel()
-				if err != nil {
-					t.failIf(ctx.Err() == nil, "client %d: %v", k, err)
+	rng := t.rngs(clients)
+	t.concurrently(clients, func(_ context.Context, k int) {
+		c, rng := t.open(), rng[k]
+		q := c.Queue("q")
+		for left() > 0 && t.ctx.Err() == nil && !t.failed() {
+			ctx, cancel := t.ctx, context.CancelFunc(func() {})
+			if rng.IntN(16) == 0 { // a worker that is killed in the middle
+				ctx, cancel = context.WithTimeout(t.ctx, time.Duration(rng.IntN(4000))*time.Microsecond)
+			}
+			got, err := q.Checkout(ctx, 1+rng.IntN(5), 400*time.Millisecond)
+			cancel()
+			if err != nil {
+				t.failIf(ctx.Err() == nil, "client %d: %v", k, err)
+				continue
+			}
+			if wrong := w.taken(got); wrong != "" {
+				t.Fatalf("client %d: %s", k, wrong)
+			}
+			if len(got) == 0 {
+				_ = sleep(t.ctx, 5*time.Millisecond)
+			}
+			for _, task := range got {
+				o := dbq.Completed(nil)
+				switch rng.IntN(16) {
+				case 0: // a worker that crashes
+					continue
+				case 1:
+					o = dbq.RetryIn(0, errBoom)
+				case 2:
+					o = dbq.Released(0)
+				case 3:
+					w.cancelling(task.ID)
+					if err := admin.New(c).Operate(t.ctx, admin.Cancel, task.ID); err == nil {
+						done.Store(task.ID, true)
+					} else if !errors.Is(err, dbq.ErrWrongState) {
+						t.Errorf("client %d: cancel: %v", k, err)
+					}
 					continue
 				}
-				if wrong := w.taken(got); wrong != "" {
-					t.Errorf("client %d: %s", k, wrong)
-					return
-				}
-				if len(got) == 0 {
-					_ = sleep(t.ctx, 5*time.Millisecond)
-				}
-				for i, task := range got {
-					o := dbq.Completed(nil)
-					switch n >> (20 + i) % 16 {
-					case 0: // a worker that crashes
-						continue
-					case 1:
-						o = dbq.RetryIn(0, errBoom)
-					case 2:
-						o = dbq.Released(0)
-					case 3:
-						w.cancelling(task.ID)
-						if err := admin.New(c).Operate(t.ctx, admin.Cancel, task.ID); err == nil {
-							done.Store(task.ID, true)
-						} else if !errors.Is(err, dbq.ErrWrongState) {
-							t.Errorf("client %d: cancel: %v", k, err)
-						}
-						continue
-					}
-					completes := o.Event() == dbq.Completed(nil).Event()
-					w.ending(task, completes)
-					if err := q.Settle(t.ctx, task.Lease, o); err != nil && !errors.Is(err, dbq.ErrLeaseLost) {
-						t.Errorf("client %d: settle: %v", k, err)
-					} else if err == nil && completes {
-						done.Store(task.ID, true)
-					}
+				completes := o.Event() == dbq.Completed(nil).Event()
+				w.ending(task, completes)
+				if err := q.Settle(t.ctx, task.Lease, o); err != nil && !errors.Is(err, dbq.ErrLeaseLost) {
+					t.Errorf("client %d: settle: %v", k, err)
+				} else if err == nil && completes {
+					done.Store(task.ID, true)
 				}
 			}
-		})
-	}
-	all.Wait()
+		}
+	})
 	if n := left(); n > 0 && !t.failed() {
 		t.Errorf("%d of %d tasks were not done", n, tasks)
 	}

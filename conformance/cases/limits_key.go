@@ -412,11 +412,7 @@ func (t *test) rateGoesOn(l admin.QueueLimits, rate admin.Rate, key func(i int) 
 		})}
 	stop := t.runWorker(w)
 	for i := range n {
-		select {
-		case <-done:
-		case <-time.After(t.Patience):
-			t.Fatalf("%d of %d tasks have started", i, n)
-		}
+		await(t, fmt.Sprintf("task %d of %d starts", i, n), done)
 	}
 	stop()
 	ids = append(ids, enqueue()...)

@@ -420,21 +420,12 @@ func operateRevokeEnds(t *test) {
 		}
 		for range tries {
 			t.enqueue(c.Queue("q"), dbq.NewTask{})
-			var task dbq.Task
-			select {
-			case task = <-started:
-			case <-time.After(t.Patience):
-				t.Fatalf("the task is not started")
-			}
+			task := await(t, "the task is started", started)
 			t.must(admin.New(operator).Operate(t.ctx, admin.Revoke, task.ID, admin.By("ops"), admin.Reason("enough")))
 			begin := time.Now()
-			select {
-			case cause := <-ended:
-				t.failIf(!errors.Is(cause, worker.ErrRevoked) || !strings.Contains(cause.Error(), "by ops: enough"),
-					"%s: the cause is %v, want %v, who did it and why", name, cause, worker.ErrRevoked)
-			case <-time.After(t.Patience):
-				t.Fatalf("%s: the handler's context did not end", name)
-			}
+			cause := await(t, name+": the handler's context ends", ended)
+			t.failIf(!errors.Is(cause, worker.ErrRevoked) || !strings.Contains(cause.Error(), "by ops: enough"),
+				"%s: the cause is %v, want %v, who did it and why", name, cause, worker.ErrRevoked)
 			if best = min(best, time.Since(begin)); best <= most {
 				break
 			}
@@ -497,10 +488,7 @@ func operateCancelled(t *test) {
 	t.wantErr("settling a cancelled task", q.Complete(t.ctx, running.Lease, nil), dbq.ErrLeaseLost)
 	t.wantNone("after the cancelling", q)
 
-	listed := idsOf(t.list(c, admin.Filter{CancelledOnly: true}))
-	if slices.SortFunc(all, byBytes); !slices.Equal(listed, all) {
-		t.Errorf("the cancelled tasks are listed as %v, want %v", listed, all)
-	}
+	t.wantSameIDs("listed as cancelled", idsOf(t.list(c, admin.Filter{CancelledOnly: true})), all)
 	for _, opts := range [][]admin.StatsOption{nil, {admin.CountAll()}} {
 		stats := must(ops.Stats(t.ctx, opts...))
 		want := map[string]int64{"q": 4, "other": 0}
@@ -528,8 +516,6 @@ func operateCancelled(t *test) {
 	}
 	t.failIf(n != 0, "%d of the reenqueued tasks were not handed out", n)
 }
-
-func byBytes(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) }
 
 // operateTx applies each event to a task in a transaction, reads the task there, and ends the transaction both ways.
 func operateTx(t *test) {

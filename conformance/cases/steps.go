@@ -210,7 +210,7 @@ func (t *test) abandonN(q *dbq.Queue, n int) []dbq.Task {
 	return tasks
 }
 
-// awaitExhausted waits until a checkout has moved a task to POISON whose last lease expired, and no checkout returns it.
+// awaitExhausted waits until a checkout has moved a task whose last lease expired to POISON, and wants none to return it.
 func (t *test) awaitExhausted(q *dbq.Queue, id uuid.UUID) {
 	t.eventually("a checkout moves the task to POISON", func() bool {
 		t.wantNone("the attempts are exhausted", q)
@@ -301,6 +301,12 @@ func sortedIDs(ids []uuid.UUID) []uuid.UUID {
 	ids = slices.Clone(ids)
 	slices.SortFunc(ids, func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) })
 	return ids
+}
+
+// wantSameIDs records a failure unless the tasks are these, in any order.
+func (t *test) wantSameIDs(what string, got, want []uuid.UUID) {
+	got, want = sortedIDs(got), sortedIDs(want)
+	t.failIf(!slices.Equal(got, want), "%s: got the tasks %v, want %v", what, got, want)
 }
 
 // wantIDs records a failure unless the tasks are these, in this order. It names them by their position in want.

@@ -247,32 +247,28 @@ func workerUnreachable(t *test) {
 			causes <- context.Cause(ctx)
 			return dbq.Completed([]byte("late"))
 		})})
-	t.await("the first handler starts", started)
+	await(t, "the first handler starts", started)
 	p.GoDown()
-	select {
-	case cause := <-causes:
-		t.failIf(!errors.Is(cause, dbq.ErrLeaseLost), "the handler's context ended by %v, want %v", cause, dbq.ErrLeaseLost)
-	case <-time.After(t.Patience):
-		t.Fatalf("the handler's context did not end")
-	}
+	t.wantErr("the handler's context", await(t, "the handler's context ends", causes), dbq.ErrLeaseLost)
 	successor := t.takeOver(q, id, long)
 	t.must(q.Complete(t.ctx, successor.Lease, []byte("successor")))
 	p.Heal()
 	t.enqueue(q, dbq.NewTask{})
-	t.await("the worker goes on", second)
+	await(t, "the worker goes on", second)
 	stop()
 	if task := t.wantState(direct, id, dbq.StateCompleted); string(task.Result) != "successor" {
 		t.Errorf("the result is %q, want the successor's result", task.Result)
 	}
 }
 
-// await waits for done.
-func (t *test) await(what string, done <-chan struct{}) {
+// await receives what should come.
+func await[T any](t *test, what string, from <-chan T) (v T) {
 	select {
-	case <-done:
+	case v = <-from:
 	case <-time.After(t.Patience):
 		t.Fatalf("waited in vain: %s", what)
 	}
+	return v
 }
 
 // awaitFirstEffect waits until a process has begun with a task.
@@ -419,7 +415,7 @@ func workerDrain(t *test) {
 				<-proceed
 				return nil
 			})})
-		t.await("a handler starts", started)
+		await(t, "a handler starts", started)
 		away[i].goes(p)
 		close(proceed)
 		began := time.Now()

@@ -85,6 +85,13 @@ func (t *test) settleAll(q *dbq.Queue, ss []dbq.Settlement) {
 	}
 }
 
+// completeNext takes the only task that is due, or soon, and completes it. It records a failure unless it is this one.
+func (t *test) completeNext(what string, q *dbq.Queue, id uuid.UUID) {
+	next := t.takeN(q, 1, long)
+	t.wantIDs(what, next, []uuid.UUID{id})
+	t.must(q.Complete(t.ctx, next[0].Lease, nil))
+}
+
 // wantWaiting records a failure unless tasks wait for others.
 func (t *test) wantWaiting(what string, c *dbq.Client, ids ...uuid.UUID) {
 	for _, id := range ids {
@@ -161,9 +168,7 @@ func workflowAtOnce(t *test) {
 		t.concurrently(2, func(ctx context.Context, i int) {
 			t.must(clients[i].Queue("q").Complete(ctx, tasks[i].Lease, nil))
 		})
-		last := t.takeN(q, 1, long)
-		t.wantIDs("after both", last, w.Tasks[2:])
-		t.must(q.Complete(t.ctx, last[0].Lease, nil))
+		t.completeNext("after both", q, w.Tasks[2])
 	}
 }
 
@@ -184,9 +189,7 @@ func workflowFanOut(t *test) {
 		done := allTo(dbq.Completed(nil), leasesOf(part)...)
 		t.settleAll(q, done)
 	}
-	last := t.takeN(q, 1, long)
-	t.wantIDs("at the end", last, w.Tasks[n+1:])
-	t.must(q.Complete(t.ctx, last[0].Lease, nil))
+	t.completeNext("at the end", q, w.Tasks[n+1])
 	info := must(workflow.Get(t.ctx, c, w.ID, workflow.MaxSteps))
 	t.failIf(first.ID != w.Tasks[0] || len(info.Steps) != n+2 || len(info.Needs) != 2*n || info.Cut,
 		"got %s first, %d steps and %d needs", show(first), len(info.Steps), len(info.Needs))
@@ -226,9 +229,7 @@ func workflowFailure(t *test) {
 		ss[2].OnFailure, ss[3].OnFailure = workflow.WaitStep, workflow.IgnoreFailure
 		w := t.enqueueSteps(c, ss)
 		t.failures(q)[how](t.take(q, long))
-		next := t.takeN(q, 1, long)
-		t.wantIDs("after "+how, next, w.Tasks[3:4])
-		t.must(q.Complete(t.ctx, next[0].Lease, nil))
+		t.completeNext("after "+how, q, w.Tasks[3])
 		t.wantWaiting("after "+how, c, w.Tasks[2])
 		for _, id := range []uuid.UUID{w.Tasks[1], w.Tasks[4]} {
 			t.eventually("what needs the task is cancelled after "+how, func() bool {
@@ -242,11 +243,8 @@ func workflowFailure(t *test) {
 		}
 		// An operator retries the parent: what waits goes on, and what was cancelled stays so.
 		t.must(admin.New(c).Operate(t.ctx, admin.Reenqueue, w.Tasks[0]))
-		for i := range []int{0, 2} {
-			again := t.takeN(q, 1, long)
-			t.wantIDs("after the retry", again, w.Tasks[2*i:2*i+1])
-			t.must(q.Complete(t.ctx, again[0].Lease, nil))
-		}
+		t.completeNext("after the retry", q, w.Tasks[0])
+		t.completeNext("after the retry", q, w.Tasks[2])
 		t.wantState(c, w.Tasks[1], dbq.StatePoison)
 	}
 }
@@ -302,9 +300,7 @@ func workflowRetry(t *test) {
 	t.failIf(n != 3, "retried %d tasks, want 3", n)
 	t.wantWaiting("after the retry", c, w.Tasks[2])
 	for _, id := range w.Tasks[1:] {
-		next := t.takeN(q, 1, long)
-		t.wantIDs("after the retry", next, []uuid.UUID{id})
-		t.must(q.Complete(t.ctx, next[0].Lease, nil))
+		t.completeNext("after the retry", q, id)
 	}
 }
 
