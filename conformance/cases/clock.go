@@ -98,7 +98,7 @@ func clockTimes(t *test) {
 	between("updated at the failure", row.Updated, before, after)
 
 	before = t.now(c)
-	t.must(admin.New(c).Operate(t.ctx, admin.Reenqueue, id))
+	t.operate(c, admin.Reenqueue, id)
 	after = t.now(c)
 	between("due after the reenqueue", t.get(c, id).Due, before, after)
 }

@@ -178,11 +178,11 @@ func noticeOncePerPoison(t *test) {
 	t.wantNotices("after a repeated settlement", c, "alerts", task.ID)
 
 	// Some other task has the reference of the notice to come: the task goes to POISON nevertheless.
-	t.must(admin.New(c).Operate(t.ctx, admin.Reenqueue, task.ID))
+	t.operate(c, admin.Reenqueue, task.ID)
 	task = t.take(q, long)
 	t.must(q.Settle(t.ctx, task.Lease, s.Outcome))
 	t.wantNotices("after it went to POISON again", c, "alerts", task.ID, task.ID)
-	t.must(admin.New(c).Operate(t.ctx, admin.Reenqueue, task.ID))
+	t.operate(c, admin.Reenqueue, task.ID)
 	task = t.take(q, long)
 	t.enqueue(c.Queue("alerts"), dbq.NewTask{Reference: fmt.Sprintf("%s:%d", task.ID, task.Fence)})
 	t.must(q.Settle(t.ctx, task.Lease, s.Outcome))
@@ -291,7 +291,7 @@ func redrive(t *test) {
 	want := poison("mail", 5)
 	poison("other", 2)
 	cancelled := t.enqueue(q, dbq.NewTask{Kind: "mail", Delay: long})
-	t.must(ops.Operate(t.ctx, admin.Cancel, cancelled))
+	t.operate(c, admin.Cancel, cancelled)
 	f := admin.Filter{Queue: "q", Kind: "mail", States: []dbq.State{dbq.StatePoison}, NotCancelled: true, Limit: 100}
 	// On a slow machine a window ends too late for some, and never begins early enough for those before the time.
 	window := func() { f.EnteredWithin = t.now(c).Sub(since) + 150*time.Millisecond }

@@ -224,7 +224,7 @@ func enqueueAfterPurge(t *test) {
 	task := t.settleNew(q, dbq.NewTask{Reference: "r"}, dbq.Completed(nil))
 	_, err := q.Enqueue(t.ctx, dbq.NewTask{Reference: "r"})
 	t.wantErr("enqueue beside the completed task", err, dbq.ErrDuplicate)
-	t.must(admin.New(c).Operate(t.ctx, admin.Purge, task.ID))
+	t.operate(c, admin.Purge, task.ID)
 	t.settleNew(q, dbq.NewTask{Reference: "r"}, dbq.Deleted())
 	t.enqueue(q, dbq.NewTask{Reference: "r"})
 }

@@ -114,7 +114,7 @@ func keepingTakenOver(t *test) {
 		if task := t.takeOver(q, id, long); task.TakenOver == nil || task.TakenOver.Worker != worker {
 			t.Errorf("a task of the worker %q was taken over from %+v", worker, task.TakenOver)
 		}
-		t.must(admin.New(c).Operate(t.ctx, admin.Revoke, id))
+		t.operate(c, admin.Revoke, id)
 		as := t.attemptsOf(c, id)
 		t.failIf(len(as) != 2 || as[0].Worker != worker || as[1].Worker != worker,
 			"a task of the worker %q was revoked, and the history has %+v", worker, as)
@@ -337,7 +337,6 @@ func (t *test) wantAttempts(c *dbq.Client, id uuid.UUID, want string) []dbq.Atte
 // historyOfATask ends the attempts of one task in every way but one, and reads them after each.
 func historyOfATask(t *test) {
 	c, q := t.openQueue()
-	ops := admin.New(c)
 	boom := errors.New("boom")
 	id := t.enqueue(q, dbq.NewTask{MaxAttempts: 5})
 	want := ""
@@ -379,19 +378,19 @@ func historyOfATask(t *test) {
 	t.must(q.Settle(t.ctx, l, dbq.Parked(boom)))
 	then("3 failed")
 	for _, event := range []state.Event{admin.Quarantine, admin.Restore, admin.Reenqueue} {
-		t.must(ops.Operate(t.ctx, event, id, admin.Reason("a law")))
+		t.operate(c, event, id, admin.Reason("a law"))
 		then("")
 	}
 	take()
-	t.must(ops.Operate(t.ctx, admin.Revoke, id))
+	t.operate(c, admin.Revoke, id)
 	then("1 revoked")
-	t.must(ops.Operate(t.ctx, admin.Reenqueue, id))
+	t.operate(c, admin.Reenqueue, id)
 	settle(dbq.Poisoned(boom))
 	then("1 poisoned")
-	t.must(ops.Operate(t.ctx, admin.Reenqueue, id))
+	t.operate(c, admin.Reenqueue, id)
 	settle(dbq.Completed([]byte("no error")))
 	then("1 completed")
-	t.must(ops.Operate(t.ctx, admin.Purge, id))
+	t.operate(c, admin.Purge, id)
 	then("")
 }
 

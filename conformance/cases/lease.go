@@ -148,7 +148,7 @@ func leaseExtendMany(t *test) {
 	n := min(2*t.statements().Extend.Max+1, 3000)
 	leases := leasesOf(t.takeAll(q, n, time.Minute))
 	t.must(q.Complete(t.ctx, leases[0], nil))
-	t.must(admin.New(c).Operate(t.ctx, admin.Revoke, leases[n-1].Task))
+	t.operate(c, admin.Revoke, leases[n-1].Task)
 	leases[n/2].Fence++
 	lostAt := []int{0, n / 2, n - 1}
 	renewed, lost, err := q.ExtendMany(t.ctx, leases, long)
@@ -725,7 +725,7 @@ func lapseUncounted(t *test) {
 	want(t.takeOver(q, id, short), 2, 1, dbq.AttemptLapsed, 2)
 	t.lapsed(c, q, dialect.LapsesPerAttempt-1)
 	t.awaitExhausted(q, id)
-	t.must(admin.New(c).Operate(t.ctx, admin.Reenqueue, id))
+	t.operate(c, admin.Reenqueue, id)
 	want(t.take(q, short), 1, 0, "", 0)
 }
 

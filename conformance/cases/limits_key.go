@@ -547,7 +547,6 @@ func (t *test) wantStarted(when string, q *dbq.Queue, ids ...uuid.UUID) (tasks [
 
 func limitOrderWaits(t *test) {
 	c, q := t.limited(admin.QueueLimits{Order: admin.OrderBlock})
-	ops := admin.New(c)
 	var ids []uuid.UUID
 	for i := range 6 {
 		nt := dbq.NewTask{Key: []string{"a", "b"}[i%2]}
@@ -557,12 +556,12 @@ func limitOrderWaits(t *test) {
 		ids = append(ids, t.enqueue(q, nt))
 	}
 	b := t.wantStarted("the first of a is delayed", q, ids[1])[0]
-	t.must(ops.Operate(t.ctx, admin.Cancel, ids[0]))
+	t.operate(c, admin.Cancel, ids[0])
 	a := t.wantStarted("it is cancelled", q, ids[2])[0]
 	t.must(q.Settle(t.ctx, a.Lease, dbq.RetryIn(long, errBoom)))
 	t.must(q.Settle(t.ctx, b.Lease, dbq.Released(long)))
 	t.wantStarted("one waits for its retry and one was released for later", q)
-	t.must(ops.Operate(t.ctx, admin.Reenqueue, ids[2]))
+	t.operate(c, admin.Reenqueue, ids[2])
 	a = t.wantStarted("the retry is due", q, ids[2])[0]
 	t.must(q.Complete(t.ctx, a.Lease, nil))
 	t.wantStarted("it is completed", q, ids[4])
@@ -571,28 +570,27 @@ func limitOrderWaits(t *test) {
 func limitOrderPoison(t *test) {
 	for _, order := range []admin.KeyOrder{admin.OrderBlock, admin.OrderSkip} {
 		c, q := t.limited(admin.QueueLimits{Order: order})
-		ops := admin.New(c)
 		ids := t.enqueueMany(q, 10, func(i int, nt *dbq.NewTask) { nt.Key = []string{"a", "b"}[i%2] })
 		started := t.wantStarted("at first", q, ids[0], ids[1])
 		t.must(q.Settle(t.ctx, started[0].Lease, dbq.Poisoned(errBoom)))
-		t.must(ops.Operate(t.ctx, admin.Revoke, started[1].ID))
+		t.operate(c, admin.Revoke, started[1].ID)
 		if order == admin.OrderSkip {
 			for _, task := range t.wantStarted("the failed ones are skipped", q, ids[2], ids[3]) {
 				t.must(q.Complete(t.ctx, task.Lease, nil))
 			}
-			t.must(ops.Operate(t.ctx, admin.Reenqueue, ids[0]))
+			t.operate(c, admin.Reenqueue, ids[0])
 			t.wantStarted("one is reenqueued", q, ids[0], ids[5])
 			continue
 		}
 		t.wantStarted("the failed ones block their keys", q)
-		t.must(ops.Operate(t.ctx, admin.Cancel, started[1].ID))
+		t.operate(c, admin.Cancel, started[1].ID)
 		next := t.wantStarted("one is cancelled", q, ids[3])
-		t.must(ops.Operate(t.ctx, admin.Purge, started[0].ID))
+		t.operate(c, admin.Purge, started[0].ID)
 		next = append(next, t.wantStarted("one is removed", q, ids[2])...)
 		for _, task := range next {
 			t.must(q.Settle(t.ctx, task.Lease, dbq.Poisoned(errBoom)))
 		}
-		t.must(ops.Operate(t.ctx, admin.Reenqueue, ids[2]))
+		t.operate(c, admin.Reenqueue, ids[2])
 		t.wantStarted("one is reenqueued", q, ids[2])
 	}
 }
@@ -605,7 +603,7 @@ func limitOrderMany(t *test) {
 			nt.Key = fmt.Sprint("k", i%2)
 		}
 	})
-	t.must(admin.New(c).Operate(t.ctx, admin.Cancel, ids[0]))
+	t.operate(c, admin.Cancel, ids[0])
 	started := t.takeN(q, 3, long)
 	want := map[uuid.UUID]bool{ids[1]: true, ids[tasks-4]: true, ids[tasks-3]: true}
 	for _, task := range started {
@@ -643,7 +641,7 @@ func limitOrderWakes(t *test) {
 			}
 			return tx.Commit()
 		})
-		t.must(ops.Operate(t.ctx, admin.Reject, ids[3]))
+		t.operate(c, admin.Reject, ids[3])
 		wakes("purge by "+name, func() error { return ops.Operate(t.ctx, admin.Purge, ids[3]) })
 	}
 }

@@ -98,7 +98,7 @@ func operatePast(t *test) {
 	free := t.enqueue(q, dbq.NewTask{})
 	needed := w.Tasks[:3]
 	for _, id := range append(slices.Clone(needed), free) {
-		t.must(ops.Operate(t.ctx, admin.Reject, id))
+		t.operate(c, admin.Reject, id)
 	}
 	f, changed := admin.Filter{Queue: "q", ParkedOnly: true, Limit: 1}, 0
 	for calls := 1; ; calls++ {
@@ -421,7 +421,7 @@ func operateRevokeEnds(t *test) {
 		for range tries {
 			t.enqueue(c.Queue("q"), dbq.NewTask{})
 			task := await(t, "the task is started", started)
-			t.must(admin.New(operator).Operate(t.ctx, admin.Revoke, task.ID, admin.By("ops"), admin.Reason("enough")))
+			t.operate(operator, admin.Revoke, task.ID, admin.By("ops"), admin.Reason("enough"))
 			begin := time.Now()
 			cause := await(t, name+": the handler's context ends", ended)
 			t.failIf(!errors.Is(cause, worker.ErrRevoked) || !strings.Contains(cause.Error(), "by ops: enough"),
@@ -440,7 +440,7 @@ func operateReason(t *test) {
 	id := t.enqueue(q, dbq.NewTask{})
 	failure := errors.New("no such mailbox")
 	do := func(e state.Event, reason, want string) {
-		t.must(admin.New(c).Operate(t.ctx, e, id, admin.By("ops"), admin.Reason(reason)))
+		t.operate(c, e, id, admin.By("ops"), admin.Reason(reason))
 		if got := string(t.get(c, id).Result); got != want {
 			t.Errorf("after %s for the reason %q the result is %q, want %q", e, reason, got, want)
 		}
@@ -452,8 +452,8 @@ func operateReason(t *test) {
 	do(state.Quarantine, "look at it", "quarantined by ops: look at it\n"+failure.Error())
 	long := strings.Repeat("é", admin.MaxReason)
 	for range 3 { // the text stays within bounds
-		t.must(admin.New(c).Operate(t.ctx, admin.Restore, id, admin.Reason(long)))
-		t.must(admin.New(c).Operate(t.ctx, admin.Quarantine, id, admin.Reason(long)))
+		t.operate(c, admin.Restore, id, admin.Reason(long))
+		t.operate(c, admin.Quarantine, id, admin.Reason(long))
 	}
 	if got := t.get(c, id).Result; len(got) > dbq.MaxResult ||
 		!strings.HasPrefix(string(got), "quarantined by "+c.Info().Name+": éé") {
@@ -474,7 +474,7 @@ func operateCancelled(t *test) {
 
 	all := []uuid.UUID{waiting, running.ID, retried.ID, parked.ID}
 	for _, id := range all {
-		t.must(ops.Operate(t.ctx, admin.Cancel, id, admin.By("ops"), admin.Reason("no longer wanted")))
+		t.operate(c, admin.Cancel, id, admin.By("ops"), admin.Reason("no longer wanted"))
 		now := t.get(c, id)
 		if now.State != dbq.StatePoison || !now.Cancelled || string(now.Result) != "cancelled by ops: no longer wanted" {
 			t.Errorf("got %s with result %q, want it cancelled", show(now), now.Result)

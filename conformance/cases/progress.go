@@ -131,7 +131,7 @@ func progressTakeover(t *test) {
 	t.expireNow(q, t.report(q, last.Lease, "half"))
 	t.awaitExhausted(q, last.ID)
 	t.wantProgress("exhausted", c, last.ID, "half")
-	t.must(admin.New(c).Operate(t.ctx, admin.Reenqueue, last.ID))
+	t.operate(c, admin.Reenqueue, last.ID)
 	t.wantResumed("reenqueued", q, "half")
 }
 
@@ -170,7 +170,7 @@ func (t *test) progressAfter(outcomes map[string]dbq.Outcome) {
 			end(task.Lease, o)
 			t.wantProgress(what, c, task.ID, "now")
 			if now := t.get(c, task.ID); now.Ended() {
-				t.must(admin.New(c).Operate(t.ctx, admin.Reenqueue, task.ID))
+				t.operate(c, admin.Reenqueue, task.ID)
 			}
 			task = t.wantResumed(what, q, "now")
 			t.must(q.Settle(t.ctx, task.Lease, dbq.RetryIn(0, errBoom)))
@@ -192,7 +192,6 @@ func progressRelease(t *test) {
 
 func progressOperators(t *test) {
 	c, q := t.openQueue()
-	ops := admin.New(c)
 	for _, op := range []state.Event{admin.Revoke, admin.Cancel} {
 		for _, renewed := range []bool{true, false} { // under the last fence
 			task := t.takeNew(q, dbq.NewTask{}, long)
@@ -202,9 +201,9 @@ func progressOperators(t *test) {
 				t.report(q, task.Lease, "later")
 			}
 			want := map[bool]string{true: "later", false: "now"}[renewed]
-			t.must(ops.Operate(t.ctx, op, task.ID))
+			t.operate(c, op, task.ID)
 			t.wantProgress(string(op), c, task.ID, want)
-			t.must(ops.Operate(t.ctx, admin.Reenqueue, task.ID))
+			t.operate(c, admin.Reenqueue, task.ID)
 			task = t.wantResumed(string(op)+" and reenqueue", q, want)
 			t.must(q.Complete(t.ctx, task.Lease, nil))
 		}

@@ -236,7 +236,7 @@ func roundTripErrorText(t *test) {
 			task := t.takeNew(q, dbq.NewTask{}, long)
 			if err := settle(task.Lease); err != nil {
 				t.Errorf("%s with the error %.20q: %v", name, text, err)
-				t.must(admin.New(c).Operate(t.ctx, admin.Revoke, task.ID))
+				t.operate(c, admin.Revoke, task.ID)
 				continue
 			}
 			got := t.get(c, task.ID).Result
@@ -293,7 +293,7 @@ func roundTripTimeZone(t *test) {
 			t.Errorf("one session sees %v left of a lease of %v by the other", left, long)
 		}
 		t.must(to.Queue("q").Complete(t.ctx, task.Lease, nil))
-		t.must(admin.New(from).Operate(t.ctx, admin.Reject, future))
+		t.operate(from, admin.Reject, future)
 	}
 }
 

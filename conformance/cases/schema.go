@@ -364,8 +364,8 @@ func (t *test) useEverything(c *dbq.Client, name string) {
 	}
 	must(q.Extend(t.ctx, tasks[0].Lease, long))
 	t.must(q.Settle(t.ctx, tasks[0].Lease, dbq.Parked(errBoom)))
-	t.must(admin.New(c).Operate(t.ctx, admin.Quarantine, tasks[0].ID))
-	t.must(admin.New(c).Operate(t.ctx, admin.Reenqueue, tasks[0].ID))
+	t.operate(c, admin.Quarantine, tasks[0].ID)
+	t.operate(c, admin.Reenqueue, tasks[0].ID)
 	t.must(q.Settle(t.ctx, tasks[1].Lease, dbq.Deleted()))
 	t.inTx(c, func(tx *sql.Tx) error { return q.CompleteTx(t.ctx, tx, tasks[2].Lease, []byte("result")) })
 	var rest []dbq.Lease

@@ -210,7 +210,7 @@ func (t *test) abandonN(q *dbq.Queue, n int) []dbq.Task {
 	return tasks
 }
 
-// awaitExhausted waits until a checkout has moved a task whose last lease expired to POISON, and wants none to return it.
+// awaitExhausted waits until a checkout has moved a task whose last lease expired to POISON, without returning it.
 func (t *test) awaitExhausted(q *dbq.Queue, id uuid.UUID) {
 	t.eventually("a checkout moves the task to POISON", func() bool {
 		t.wantNone("the attempts are exhausted", q)
@@ -220,6 +220,11 @@ func (t *test) awaitExhausted(q *dbq.Queue, id uuid.UUID) {
 
 // get reads a task that must exist.
 func (t *test) get(c *dbq.Client, id uuid.UUID) dbq.Task { return must(c.Get(t.ctx, id)) }
+
+// operate performs an operator's event on a task.
+func (t *test) operate(c *dbq.Client, e state.Event, id uuid.UUID, opts ...admin.Option) {
+	t.must(admin.New(c).Operate(t.ctx, e, id, opts...))
+}
 
 // attemptsOf returns the attempts of a task.
 func (t *test) attemptsOf(c *dbq.Client, id uuid.UUID) []dbq.Attempt {

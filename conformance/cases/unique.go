@@ -159,7 +159,7 @@ func uniqueFreed(t *test) {
 			t.must(end(q, t.takeNew(q, nt, long)))
 			second := t.enqueue(q, nt)
 			t.wantDuplicate("after the first one ended: "+how, q, nt, second)
-			t.must(ops.Operate(t.ctx, admin.Reject, second))
+			t.operate(c, admin.Reject, second)
 		}
 	}
 	for _, e := range endings() {
@@ -189,10 +189,10 @@ func uniqueByPeriod(t *test) {
 	t.wantDuplicate("in the next hour", q, at("2038-01-19T04:30:00Z"), next)
 	t.enqueue(q, at("2038-01-19T02:59:59.999999Z"))
 	for _, id := range []uuid.UUID{first, next} {
-		t.must(admin.New(c).Operate(t.ctx, admin.Cancel, id))
+		t.operate(c, admin.Cancel, id)
 	}
 	t.wantDuplicate("after it was cancelled", q, at("2038-01-19T03:30:00Z"), first)
-	t.must(admin.New(c).Operate(t.ctx, admin.Purge, first))
+	t.operate(c, admin.Purge, first)
 	t.wantDuplicate("after it was removed", q, at("2038-01-19T03:30:00Z"), first)
 
 	year := dbq.NewTask{Delay: 2 * time.Hour, Unique: &dbq.Unique{Key: "y", Period: dbq.MaxUniquePeriod}}
@@ -212,8 +212,8 @@ func uniqueInWindow(t *test) {
 	first := t.enqueue(q, nt(2*time.Hour))
 	t.wantDuplicate("in the window", q, nt(0), first)
 	t.wantDuplicate("due after the window", q, nt(24*time.Hour), first)
-	t.must(admin.New(c).Operate(t.ctx, admin.Cancel, first))
-	t.must(admin.New(c).Operate(t.ctx, admin.Purge, first))
+	t.operate(c, admin.Cancel, first)
+	t.operate(c, admin.Purge, first)
 	t.wantDuplicate("after it was removed", q, nt(0), first)
 	earlier := func(d time.Duration) {
 		must(c.DB().ExecContext(t.ctx, fmt.Sprintf("UPDATE %sunique_key SET expires = expires - %d",
@@ -405,7 +405,7 @@ func uniqueReturned(t *test) {
 	first := t.takeNew(q, nt, long)
 	second := t.enqueue(q, nt)
 	t.must(q.Settle(t.ctx, first.Lease, dbq.Poisoned(errBoom)))
-	t.must(admin.New(c).Operate(t.ctx, admin.Reenqueue, first.ID))
+	t.operate(c, admin.Reenqueue, first.ID)
 	t.wantDuplicate("while both wait", q, nt, second)
 	if tasks := t.checkout(q, 10, long); len(tasks) != 2 {
 		t.Errorf("%d tasks can be checked out, want both", len(tasks))
@@ -443,7 +443,7 @@ func uniqueClean(t *test) {
 		t.Errorf("there are %d keys, want those of the waiting task and of the one in POISON", n)
 	}
 	t.wantDuplicate("after cleaning", q, dbq.NewTask{Unique: pending("w")}, waiting)
-	t.must(admin.New(c).Operate(t.ctx, admin.Reenqueue, poison.ID))
+	t.operate(c, admin.Reenqueue, poison.ID)
 	t.wantDuplicate("of a task that was reenqueued after cleaning", q, dbq.NewTask{Unique: unfinished("p")}, poison.ID)
 }
 
@@ -606,7 +606,7 @@ func uniqueRace(t *test) {
 			}
 			for id := range ids {
 				if t.get(clients[0], id).State == dbq.StateCreated {
-					t.must(admin.New(clients[0]).Operate(t.ctx, admin.Cancel, id))
+					t.operate(clients[0], admin.Cancel, id)
 				}
 			}
 		}

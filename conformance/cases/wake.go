@@ -55,7 +55,7 @@ func wakeNext(t *test) {
 	want("a delayed task of the last priority", time.Hour, 2*time.Hour)
 	t.enqueue(q, dbq.NewTask{Delay: 5 * time.Hour})
 	want("a task of the first priority that is due later", time.Hour, 2*time.Hour)
-	t.must(admin.New(c).Operate(t.ctx, admin.Reject, last))
+	t.operate(c, admin.Reject, last)
 	want("the first one is parked", 4*time.Hour, 5*time.Hour)
 	task := t.takeNew(q, dbq.NewTask{Priority: 3}, 30*time.Minute)
 	want("a lease that expires before", 20*time.Minute, 30*time.Minute)
@@ -134,7 +134,7 @@ func wakeReenqueue(t *test) {
 				return err
 			},
 		} {
-			t.must(ops.Operate(t.ctx, admin.Reject, id))
+			t.operate(c, admin.Reject, id)
 			mine.BeforeCheckout() // serves what came before
 			t.must(reenqueue())
 			t.failIf(!woken(mine, t.Patience), "not woken by a reenqueue by %s in %s", by, name)

@@ -198,7 +198,6 @@ func workflowFanOut(t *test) {
 
 // failures are the ways in which a task goes to POISON.
 func (t *test) failures(q *dbq.Queue) map[string]func(task dbq.Task) {
-	ops := admin.New(q.Client())
 	return map[string]func(task dbq.Task){
 		"an outcome": func(task dbq.Task) {
 			t.must(q.Settle(t.ctx, task.Lease, dbq.Poisoned(errors.New("no"))))
@@ -206,7 +205,7 @@ func (t *test) failures(q *dbq.Queue) map[string]func(task dbq.Task) {
 		"its last attempt": func(task dbq.Task) {
 			t.must(q.Settle(t.ctx, task.Lease, dbq.RetryIn(long, errors.New("no"))))
 		},
-		"an operator": func(task dbq.Task) { t.must(ops.Operate(t.ctx, admin.Cancel, task.ID)) },
+		"an operator": func(task dbq.Task) { t.operate(q.Client(), admin.Cancel, task.ID) },
 		"a transaction": func(task dbq.Task) {
 			tx := t.beginTx(q.Client())
 			t.must(q.SettleTx(t.ctx, tx, task.Lease, dbq.Poisoned(errors.New("no"))))
@@ -242,7 +241,7 @@ func workflowFailure(t *test) {
 			t.Errorf("after %s the reason is %q, want %q", how, got, reason)
 		}
 		// An operator retries the parent: what waits goes on, and what was cancelled stays so.
-		t.must(admin.New(c).Operate(t.ctx, admin.Reenqueue, w.Tasks[0]))
+		t.operate(c, admin.Reenqueue, w.Tasks[0])
 		t.completeNext("after the retry", q, w.Tasks[0])
 		t.completeNext("after the retry", q, w.Tasks[2])
 		t.wantState(c, w.Tasks[1], dbq.StatePoison)
@@ -312,16 +311,16 @@ func workflowReenqueued(t *test) {
 	t.wantErr("a task that waits cannot be reenqueued",
 		ops.Operate(t.ctx, admin.Reenqueue, w.Tasks[1]), dbq.ErrWrongState)
 	for _, event := range []state.Event{admin.Reject, admin.Cancel} {
-		t.must(ops.Operate(t.ctx, event, w.Tasks[1]))
-		t.must(ops.Operate(t.ctx, admin.Reenqueue, w.Tasks[1]))
+		t.operate(c, event, w.Tasks[1])
+		t.operate(c, admin.Reenqueue, w.Tasks[1])
 		t.wantWaiting("after "+string(event)+" and reenqueue", c, w.Tasks[1])
 		t.wantNone("what needs a leased task is not due", q)
 	}
 	// The end of what it needs meets a transaction that reenqueues it: whoever commits last makes it due.
-	t.must(ops.Operate(t.ctx, admin.Reject, w.Tasks[1]))
+	t.operate(c, admin.Reject, w.Tasks[1])
 	if c.Info().Server.OneWriter {
 		t.must(q.Complete(t.ctx, a.Lease, nil))
-		t.must(ops.Operate(t.ctx, admin.Reenqueue, w.Tasks[1]))
+		t.operate(c, admin.Reenqueue, w.Tasks[1])
 	} else {
 		tx := t.beginTx(c)
 		t.must(ops.OperateTx(t.ctx, tx, admin.Reenqueue, w.Tasks[1]))
@@ -640,7 +639,7 @@ func workflowPurgeReenqueue(t *test) {
 	purged := make(chan error, 1)
 	go func() { purged <- a.Operate(t.ctx, admin.Purge, parent) }()
 	time.Sleep(300 * time.Millisecond)
-	t.must(admin.New(t.open()).Operate(t.ctx, admin.Reenqueue, child))
+	t.operate(t.open(), admin.Reenqueue, child)
 	t.must(tx.Rollback())
 	err := <-purged
 	if errors.Is(err, dbq.ErrWrongState) { // on a busy machine it began after the reenqueue
