@@ -58,8 +58,7 @@ func completeTxAtomic(t *test) {
 	t.wantUnchanged("the transaction that has not committed", other, before)
 	t.must(tx.Commit())
 
-	row := t.wantState(other, task.ID, dbq.StateCompleted)
-	t.failIf(string(row.Result) != "result", "the result is %q, want %q", row.Result, "result")
+	t.wantResult(other, task.ID, "result")
 	if n := t.rows(c.DB(), side); n != 1 {
 		t.Errorf("the caller's table has %d rows, want 1", n)
 	}
@@ -122,9 +121,7 @@ func completeTxKinds(t *test) {
 				t.wantState(c, removed.ID, dbq.StateProcessing)
 			}
 		}
-		if row := t.wantState(c, kept.ID, dbq.StateCompleted); string(row.Result) != "\x00\xff" {
-			t.Errorf("completed in a %s with the result %q, want %q", kind, row.Result, "\x00\xff")
-		}
+		t.wantResult(c, kept.ID, "\x00\xff")
 		t.wantGone(c, removed.ID)
 		if got := t.rows(c.DB(), side); got != n {
 			t.Errorf("after a %s committed the caller's table has %d rows, want %d", kind, got, n)

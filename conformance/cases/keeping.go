@@ -166,7 +166,7 @@ func keepingClean(t *test) {
 	t.record(q, dbq.Attempt{Task: completed, Attempt: 1, Fence: 1, Outcome: dbq.AttemptCompleted, Ended: t.now(c)})
 	t.awaitAge(c, kept.ID, keep)
 	clean := func(r dbq.Retention, tasks, attempts int) {
-		done := must(admin.New(c).Clean(t.ctx, q.Name(), r))
+		done := t.clean(q, r)
 		t.failIf(done != (admin.Cleaned{Tasks: tasks, Attempts: attempts}),
 			"cleaning %+v did %+v, want %d tasks and %d attempts", r, done, tasks, attempts)
 	}
@@ -196,9 +196,7 @@ func keepingLate(t *test) {
 	early, late := t.takeNew(q, dbq.NewTask{}, long), t.takeNew(q, dbq.NewTask{}, long)
 	t.must(q.Complete(t.ctx, early.Lease, nil))
 	t.awaitAge(c, early.ID, keep)
-	clean := func() int {
-		return must(admin.New(c).Clean(t.ctx, q.Name(), dbq.Retention{Completed: keep})).Tasks
-	}
+	clean := func() int { return t.clean(q, dbq.Retention{Completed: keep}).Tasks }
 	if n := clean(); n != 1 {
 		t.Errorf("%d tasks were removed, want the one that had ended", n)
 	}
@@ -232,11 +230,9 @@ func keepingArchive(t *test) {
 		t.Errorf("a cancelled clean did %+v, %v", done, err)
 	}
 	all := dbq.Retention{Completed: keep, Poison: keep, Parked: keep, Archive: true}
-	if done, err := admin.New(c).Clean(t.ctx, q.Name(), all); err != nil || done.Tasks != 3 {
-		t.Errorf("cleaned %+v, %v, want 3 tasks", done, err)
-	}
-	if done, err := admin.New(c).Clean(t.ctx, q.Name(), all); err != nil || done.Tasks != 0 {
-		t.Errorf("cleaned %+v, %v once more", done, err)
+	for _, want := range []int{3, 0} {
+		done := t.clean(q, all)
+		t.failIf(done.Tasks != want, "cleaned %+v, want %d tasks", done, want)
 	}
 	got := must(admin.New(c).Archived(t.ctx, admin.Filter{Queue: "q"})).Tasks
 	t.failIf(fmt.Sprint(got) != fmt.Sprint(want), "the archive has %v\nwant %v", got, want)
@@ -436,8 +432,8 @@ func keepingArchiveOfID(t *test) {
 			t.must(q.Complete(t.ctx, task.Lease, []byte(round)))
 			t.awaitAge(c, task.ID, keep)
 		}
-		done, err := admin.New(c).Clean(t.ctx, q.Name(), dbq.Retention{Completed: keep, Archive: true})
-		t.failIf(err != nil || done.Tasks != 2, "%s: cleaned %+v, %v, want 2 tasks", round, done, err)
+		done := t.clean(q, dbq.Retention{Completed: keep, Archive: true})
+		t.failIf(done.Tasks != 2, "%s: cleaned %+v, want 2 tasks", round, done)
 	}
 	archived := must(admin.New(c).Archived(t.ctx, admin.Filter{Queue: "q"})).Tasks
 	var got []string
@@ -471,7 +467,7 @@ func keepingCounted(t *test) {
 		t.must(q.Complete(t.ctx, t.takeNew(q, dbq.NewTask{}, long).Lease, nil))
 	}
 	t.eventually("the tasks are archived", func() bool {
-		must(ops.Clean(t.ctx, q.Name(), dbq.Retention{Completed: keep, Archive: true}))
+		t.clean(q, dbq.Retention{Completed: keep, Archive: true})
 		return must(ops.CountKept(t.ctx)).Archived == n
 	})
 	entries := must(ops.Audit(t.ctx, admin.AuditFilter{})).Entries

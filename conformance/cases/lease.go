@@ -226,9 +226,7 @@ func leaseTwice(t *test) {
 	out := must(q.SettleMany(t.ctx, twice))
 	t.must(out[0].Err)
 	t.wantErr("the same lease a second time in one call", out[1].Err, dbq.ErrLeaseLost)
-	if row := t.wantState(c, task.ID, dbq.StateCompleted); string(row.Result) != "one" {
-		t.Errorf("the result is %q, want %q, the result of the settlement that was reported as done", row.Result, "one")
-	}
+	t.wantResult(c, task.ID, "one") // that of the settlement that was reported as done
 }
 
 func leaseOldAndNew(t *test) {
@@ -251,9 +249,7 @@ func leaseOldAndNew(t *test) {
 		out := must(q.SettleMany(t.ctx, ss))
 		t.wantErr("settling the old lease", out[oldAt].Err, dbq.ErrLeaseLost)
 		t.must(out[1-oldAt].Err)
-		if row := t.wantState(c, id, dbq.StateCompleted); string(row.Result) != string(result) {
-			t.Errorf("the result is %q, want the fresh holder's, %q", row.Result, result)
-		}
+		t.wantResult(c, id, string(result))
 	}
 }
 

@@ -459,7 +459,7 @@ func keyRateClean(t *test) {
 	t.enqueueMany(q, keys, func(i int, nt *dbq.NewTask) { nt.Key = fmt.Sprint(i) })
 	t.takeN(q, keys, long)
 	clean := func(want int) {
-		must(admin.New(c).Clean(t.ctx, q.Name(), dbq.Retention{Completed: long}))
+		t.clean(q, dbq.Retention{Completed: long})
 		if n := t.keysWithStarts(c, q.Name()); n != want {
 			t.Errorf("%d keys are known to have started tasks, want %d", n, want)
 		}

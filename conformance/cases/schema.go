@@ -380,14 +380,12 @@ func (t *test) useEverything(c *dbq.Client, name string) {
 	}
 	t.record(q, attempts...)
 	t.awaitAge(c, rest[len(rest)-1].Task, keep)
-	done, err := admin.New(c).Clean(t.ctx, q.Name(), dbq.Retention{Completed: keep, Archive: true})
-	if err != nil || done.Tasks != n-2 {
-		t.Fatalf("%s: cleaned %+v, error %v, want %d tasks", name, done, err, n-2)
+	if done := t.clean(q, dbq.Retention{Completed: keep, Archive: true}); done.Tasks != n-2 {
+		t.Fatalf("%s: cleaned %+v, want %d tasks", name, done, n-2)
 	}
-	page, err := admin.New(c).Archived(t.ctx, admin.Filter{Queue: name, Limit: n})
-	archived := page.Tasks
-	t.failIf(err != nil || len(archived) != n-2 || string(archived[0].Result) != "result",
-		"%s: the archive has %d tasks, error %v, want %d, the first with its result", name, len(archived), err, n-2)
+	archived := must(admin.New(c).Archived(t.ctx, admin.Filter{Queue: name, Limit: n})).Tasks
+	t.failIf(len(archived) != n-2 || string(archived[0].Result) != "result",
+		"%s: the archive has %d tasks, want %d, the first with its result", name, len(archived), n-2)
 }
 
 func schemaNewer(t *test) {

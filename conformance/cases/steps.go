@@ -226,6 +226,11 @@ func (t *test) operate(c *dbq.Client, e state.Event, id uuid.UUID, opts ...admin
 	t.must(admin.New(c).Operate(t.ctx, e, id, opts...))
 }
 
+// clean cleans a queue.
+func (t *test) clean(q *dbq.Queue, r dbq.Retention) admin.Cleaned {
+	return must(admin.New(q.Client()).Clean(t.ctx, q.Name(), r))
+}
+
 // attemptsOf returns the attempts of a task.
 func (t *test) attemptsOf(c *dbq.Client, id uuid.UUID) []dbq.Attempt {
 	return must(admin.New(c).Attempts(t.ctx, id))
@@ -236,6 +241,18 @@ func (t *test) wantState(c *dbq.Client, id uuid.UUID, want dbq.State) dbq.Task {
 	task := t.get(c, id)
 	t.failIf(task.State != want, "the task is %v, want %v", task.State, want)
 	return task
+}
+
+// wantResult records a failure unless the task is completed with a result.
+func (t *test) wantResult(c *dbq.Client, id uuid.UUID, want string) {
+	task := t.wantState(c, id, dbq.StateCompleted)
+	t.failIf(string(task.Result) != want, "the result is %q, want %q", task.Result, want)
+}
+
+// wantCompleted records a failure unless the task is completed by its attempt of a number.
+func (t *test) wantCompleted(c *dbq.Client, id uuid.UUID, attempt int) {
+	task := t.wantState(c, id, dbq.StateCompleted)
+	t.failIf(task.Attempt != attempt, "task %s is completed as attempt %d, want %d", id, task.Attempt, attempt)
 }
 
 // wantUnchanged records a failure unless the whole row is as before.

@@ -414,9 +414,10 @@ func uniqueReturned(t *test) {
 
 func uniqueClean(t *test) {
 	c, q := t.openQueue()
-	keys := func() int { return t.rows(c.DB(), t.Prefix+"unique_key") }
-	clean := func() {
-		must(admin.New(c).Clean(t.ctx, q.Name(), dbq.Retention{Completed: long}))
+	clean := func(want int, why string) {
+		t.clean(q, dbq.Retention{Completed: long})
+		n := t.rows(c.DB(), t.Prefix+"unique_key")
+		t.failIf(n != want, "there are %d keys, want %d: %s", n, want, why)
 	}
 	var ends []dbq.Lease
 	for _, u := range []*dbq.Unique{pending("a"), unfinished("b"), {Key: "c", Period: time.Hour}} {
@@ -424,24 +425,15 @@ func uniqueClean(t *test) {
 		ends = append(ends, task.Lease)
 	}
 	waiting := t.enqueue(q, dbq.NewTask{Delay: long, Unique: pending("w")})
-	clean()
-	if n := keys(); n != 4 {
-		t.Errorf("there are %d keys, want 4, none of which has expired", n)
-	}
+	clean(4, "none has expired")
 	must(c.DB().ExecContext(t.ctx, "UPDATE "+t.Prefix+"unique_key SET expires = 1"))
-	clean()
-	if n := keys(); n != 4 {
-		t.Errorf("there are %d keys, want 4: no task has ended", n)
-	}
+	clean(4, "no task has ended")
 	poison := t.settleNew(q, dbq.NewTask{Unique: unfinished("p")}, dbq.Poisoned(errBoom))
 	for _, l := range ends {
 		t.must(q.Complete(t.ctx, l, nil))
 	}
 	must(c.DB().ExecContext(t.ctx, "UPDATE "+t.Prefix+"unique_key SET expires = 1"))
-	clean()
-	if n := keys(); n != 2 {
-		t.Errorf("there are %d keys, want those of the waiting task and of the one in POISON", n)
-	}
+	clean(2, "those of the waiting task and of the one in POISON")
 	t.wantDuplicate("after cleaning", q, dbq.NewTask{Unique: pending("w")}, waiting)
 	t.operate(c, admin.Reenqueue, poison.ID)
 	t.wantDuplicate("of a task that was reenqueued after cleaning", q, dbq.NewTask{Unique: unfinished("p")}, poison.ID)

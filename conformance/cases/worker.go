@@ -256,9 +256,7 @@ func workerUnreachable(t *test) {
 	t.enqueue(q, dbq.NewTask{})
 	await(t, "the worker goes on", second)
 	stop()
-	if task := t.wantState(direct, id, dbq.StateCompleted); string(task.Result) != "successor" {
-		t.Errorf("the result is %q, want the successor's result", task.Result)
-	}
+	t.wantResult(direct, id, "successor")
 }
 
 // await receives what should come.
@@ -470,9 +468,7 @@ func (t *test) inTransactions(c *dbq.Client, n int, takes func() time.Duration) 
 		})}
 	t.must(w.Run(t.ctx))
 	for _, id := range ids {
-		if task := t.wantState(c, id, dbq.StateCompleted); task.Attempt != 1 {
-			t.Errorf("task %s took %d attempts, want one", id, task.Attempt)
-		}
+		t.wantCompleted(c, id, 1)
 	}
 	t.wantEffects(c, table, ids)
 }
@@ -515,9 +511,8 @@ func (t *test) loseMark(r proxy.Rule) (marked bool) {
 	t.awaitExpiry(direct, id)
 	p.Heal()
 	t.eventually("the task ends", func() bool { return t.get(direct, id).Ended() })
-	if task := t.wantState(direct, id, dbq.StateCompleted); task.Attempt != 1 || calls.Load() != 1 {
-		t.Errorf("the task was completed as attempt %d after %d calls, want one", task.Attempt, calls.Load())
-	}
+	t.wantCompleted(direct, id, 1)
+	t.failIf(calls.Load() != 1, "the handler was called %d times, want once", calls.Load())
 	return marked
 }
 
@@ -567,8 +562,8 @@ func workerCrashingTask(t *test) {
 	for i, id := range ids {
 		if i == 2 {
 			t.wantState(c, id, dbq.StatePoison)
-		} else if task := t.wantState(c, id, dbq.StateCompleted); task.Attempt != 1 {
-			t.Errorf("task %d beside it was completed as attempt %d, want 1", i, task.Attempt)
+		} else {
+			t.wantCompleted(c, id, 1)
 		}
 	}
 }
@@ -619,9 +614,7 @@ func workerTxFails(t *test) {
 		})})
 	t.eventually("the task ends", func() bool { return t.get(c, id).Ended() })
 	stop()
-	if task := t.wantState(c, id, dbq.StateCompleted); task.Attempt != 3 {
-		t.Errorf("the task took %d attempts that count, want 3", task.Attempt)
-	}
+	t.wantCompleted(c, id, 3)
 	if n := t.rows(c.DB(), side); n != 1 {
 		t.Errorf("the task has %d effects after %d calls, want 1", n, calls.Load())
 	}
@@ -667,7 +660,6 @@ func workerTxNone(t *test) {
 		Handler: worker.TxFunc(func(context.Context, *sql.Tx, dbq.Task) error { return nil })})
 	defer stop()
 	t.eventually("the task ends", func() bool { return t.get(direct, id).Ended() })
-	if task := t.wantState(direct, id, dbq.StateCompleted); task.Attempt != 1 || calls.Load() != 2 {
-		t.Errorf("the task was completed as attempt %d after %d calls, want 1 after 2", task.Attempt, calls.Load())
-	}
+	t.wantCompleted(direct, id, 1)
+	t.failIf(calls.Load() != 2, "the handler was called %d times, want twice", calls.Load())
 }

@@ -394,10 +394,8 @@ func workflowRemoved(t *test) {
 	t.failIf(!strings.Contains(fmt.Sprint(refused), "cancel that step first"),
 		"the purge of what a step needs is refused without a reason: %v", refused)
 	t.awaitAge(c, w.Tasks[0], time.Millisecond)
-	clean := func() {
-		must(ops.Clean(t.ctx, "q", dbq.Retention{Completed: time.Millisecond, Poison: time.Millisecond}))
-	}
-	clean()
+	old := dbq.Retention{Completed: time.Millisecond, Poison: time.Millisecond}
+	t.clean(q, old)
 	b := t.takeN(q, 1, long)[0]
 	for n, err := range workflow.Needs(t.ctx, c, b.ID) {
 		if t.must(err); string(n.Result) != "kept" {
@@ -409,7 +407,7 @@ func workflowRemoved(t *test) {
 	t.wantState(c, w.Tasks[2], dbq.StateProcessing)
 	t.must(q.Settle(t.ctx, last.Lease, dbq.Poisoned(errors.New("no"))))
 	t.awaitAge(c, last.ID, time.Millisecond)
-	clean()
+	t.clean(q, old)
 	t.must(workflow.Resume(t.ctx, c))
 	t.wantCount(c, "q", 0)
 	t.wantNoWorkflows(c)
