@@ -9,6 +9,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/internal/access"
+	"github.com/google/uuid"
 )
 
 // fleetCases are about the state that workers of one database share: pauses, settings, the registry, and who leads.
@@ -55,13 +56,7 @@ func fleetPaused(t *test) {
 	t.wantState(c, abandoned, dbq.StateProcessing)
 	t.must(ops.ResumeQueue(t.ctx, q.Name()))
 	t.must(ops.ResumeQueue(t.ctx, q.Name()))
-	got := map[string]bool{}
-	t.eventually("the tasks of the resumed queue are handed out", func() bool {
-		for _, task := range t.checkout(q, 5, long) {
-			got[task.ID.String()] = true
-		}
-		return len(got) == 2
-	})
+	t.wantSameIDs("handed out after the pause", idsOf(t.takeN(q, 2, long)), []uuid.UUID{due, abandoned})
 	if infos, err := ops.Queues(t.ctx); err != nil || len(infos) != 0 {
 		t.Errorf("got %+v, %v, want no queue that has anything set", infos, err)
 	}

@@ -2,7 +2,6 @@ package cases
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -129,11 +128,7 @@ func keepingTakenOver(t *test) {
 // tasksToKeepAndClean puts tasks of every state into a queue: completed, poisoned, parked, and living ones that have
 // not ended.
 func (t *test) tasksToKeepAndClean(q *dbq.Queue) (completed, poison, parked uuid.UUID, living []uuid.UUID) {
-	settle := func(s dbq.Outcome, nt dbq.NewTask) uuid.UUID {
-		task := t.takeNew(q, nt, long)
-		t.must(q.Settle(t.ctx, task.Lease, s))
-		return task.ID
-	}
+	settle := func(o dbq.Outcome, nt dbq.NewTask) uuid.UUID { return t.settleNew(q, nt, o).ID }
 	full := dbq.NewTask{Kind: "kïnd", Payload: []byte("\x00\xffpayload"), Priority: 3, MaxAttempts: 5,
 		Headers: map[string]string{"k": "v"}}
 	full.Reference = "completed"
@@ -333,7 +328,6 @@ func (t *test) wantAttempts(c *dbq.Client, id uuid.UUID, want string) []dbq.Atte
 // historyOfATask ends the attempts of one task in every way but one, and reads them after each.
 func historyOfATask(t *test) {
 	c, q := t.openQueue()
-	boom := errors.New("boom")
 	id := t.enqueue(q, dbq.NewTask{MaxAttempts: 5})
 	want := ""
 	then := func(attempt string) {
@@ -351,7 +345,7 @@ func historyOfATask(t *test) {
 	}
 	before := t.now(c)
 	settle := func(o dbq.Outcome) { t.must(q.Settle(t.ctx, take(), o)) }
-	settle(dbq.RetryIn(0, boom))
+	settle(dbq.RetryIn(0, errBoom))
 	then("1 failed")
 	if a := t.wantAttempts(c, id, want)[0]; a.Error != "boom" || a.Taken.Before(before) || a.Ended.After(t.now(c)) {
 		t.Errorf("got %+v, want its error, and the database's times", a)
@@ -360,7 +354,7 @@ func historyOfATask(t *test) {
 		out := must(q.SettleMany(t.ctx, []dbq.Settlement{access.Settlement(take(), dbq.Released(0), opts)}))
 		t.must(out[0].Err)
 	}
-	release(access.SettleOptions{Cause: boom})
+	release(access.SettleOptions{Cause: errBoom})
 	then("2 released")
 	if a := t.wantAttempts(c, id, want)[1]; a.Error != "boom" {
 		t.Errorf("got %+v, want why it was released", a)
@@ -371,7 +365,7 @@ func historyOfATask(t *test) {
 	t.awaitExpiry(c, first.ID)
 	l := t.takeOver(q, id, long).Lease
 	then("2 crashed")
-	t.must(q.Settle(t.ctx, l, dbq.Parked(boom)))
+	t.must(q.Settle(t.ctx, l, dbq.Parked(errBoom)))
 	then("3 failed")
 	for _, event := range []state.Event{admin.Quarantine, admin.Restore, admin.Reenqueue} {
 		t.operate(c, event, id, admin.Reason("a law"))
@@ -381,7 +375,7 @@ func historyOfATask(t *test) {
 	t.operate(c, admin.Revoke, id)
 	then("1 revoked")
 	t.operate(c, admin.Reenqueue, id)
-	settle(dbq.Poisoned(boom))
+	settle(dbq.Poisoned(errBoom))
 	then("1 poisoned")
 	t.operate(c, admin.Reenqueue, id)
 	settle(dbq.Completed([]byte("no error")))

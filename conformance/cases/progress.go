@@ -137,11 +137,6 @@ func progressTakeover(t *test) {
 
 // waysToReport are the ways to end an attempt with the progress "now".
 func (t *test) waysToReport(q *dbq.Queue) map[string]func(l dbq.Lease, o dbq.Outcome) {
-	settleTx := func(l dbq.Lease, o dbq.Outcome) {
-		tx := t.beginTx(q.Client())
-		t.must(q.SettleTx(t.ctx, tx, l, o))
-		t.must(tx.Commit())
-	}
 	return map[string]func(l dbq.Lease, o dbq.Outcome){
 		"with the renewed lease": func(l dbq.Lease, o dbq.Outcome) { t.must(q.Settle(t.ctx, t.report(q, l, "now"), o)) },
 		"with the lease of the checkout": func(l dbq.Lease, o dbq.Outcome) {
@@ -157,7 +152,10 @@ func (t *test) waysToReport(q *dbq.Queue) map[string]func(l dbq.Lease, o dbq.Out
 			l.Progress = []byte("now")
 			t.must(q.Settle(t.ctx, l, o))
 		},
-		"in a transaction": func(l dbq.Lease, o dbq.Outcome) { settleTx(t.report(q, l, "now"), o) },
+		"in a transaction": func(l dbq.Lease, o dbq.Outcome) {
+			l = t.report(q, l, "now")
+			t.inTx(q.Client(), func(tx *sql.Tx) error { return q.SettleTx(t.ctx, tx, l, o) })
+		},
 	}
 }
 
@@ -359,29 +357,23 @@ func progressLevels(t *test) {
 	side := t.sideTable(c)
 	for _, level := range []sql.IsolationLevel{sql.LevelDefault, sql.LevelReadCommitted, sql.LevelRepeatableRead,
 		sql.LevelSerializable} {
+		t.Logf("at level %v", level)
 		task := t.takeNew(q, dbq.NewTask{}, long)
 		tx, err := c.DB().BeginTx(t.ctx, &sql.TxOptions{Isolation: level})
 		if err != nil {
-			t.Logf("no transactions at %v: %v", level, err)
+			t.Logf("no transactions: %v", err)
 			t.must(q.Complete(t.ctx, task.Lease, nil))
 			continue
 		}
+		t.Cleanup(func() { _ = tx.Rollback() })
 		t.rows(tx, side) // its snapshot
 		l := task.Lease
 		if !c.Info().Server.OneWriter { // on which a renewal waits
 			t.report(beats, l, "renewed")
 		}
 		l.Progress = []byte("now")
-		err = q.SettleTx(t.ctx, tx, l, dbq.RetryIn(0, errBoom))
-		if err == nil {
-			err = tx.Commit()
-		}
-		if err != nil {
-			t.Errorf("a transaction at %v that fails a task whose lease was renewed: %v", level, err)
-			_ = tx.Rollback()
-			t.must(q.Complete(t.ctx, task.Lease, nil))
-			continue
-		}
+		t.must(q.SettleTx(t.ctx, tx, l, dbq.RetryIn(0, errBoom)))
+		t.must(tx.Commit())
 		task = t.wantResumed(fmt.Sprint("after a transaction at ", level), q, "now")
 		t.must(q.Complete(t.ctx, task.Lease, nil))
 	}

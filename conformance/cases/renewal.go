@@ -66,10 +66,11 @@ func renewalLevels(t *test) {
 			func(tx dbq.Tx, l dbq.Lease) error { return q.CompleteTx(t.ctx, tx, l, []byte("done")) },
 			func(tx dbq.Tx, l dbq.Lease) error { return q.SettleTx(t.ctx, tx, l, dbq.Deleted()) },
 		} {
+			t.Logf("at level %v", level)
 			task := t.takeNew(q, dbq.NewTask{}, long)
 			tx, err := c.DB().BeginTx(t.ctx, &sql.TxOptions{Isolation: level})
 			if err != nil {
-				t.Logf("not at level %v: %v", level, err)
+				t.Logf("no transactions: %v", err)
 				t.must(q.Complete(t.ctx, task.Lease, nil))
 				continue
 			}
@@ -77,27 +78,16 @@ func renewalLevels(t *test) {
 			t.rows(tx, side) // begins the transaction's snapshot
 			must(beats.Extend(t.ctx, task.Lease, long))
 			must(tx.ExecContext(t.ctx, fmt.Sprintf("INSERT INTO %s (n) VALUES (%d)", side, checked)))
-			if err = complete(tx, task.Lease); err == nil {
-				_, err = c.Queue("next").EnqueueTx(t.ctx, tx, dbq.NewTask{Reference: fmt.Sprint("after ", checked)})
-			}
-			if err == nil {
-				_, err = beats.Extend(t.ctx, task.Lease, long)
-			}
-			if err == nil {
-				err = tx.Commit()
-			}
-			if err != nil {
-				t.Errorf("at level %v, with a renewal since the transaction began: %v", level, err)
-				_ = tx.Rollback()
-				t.must(q.Complete(t.ctx, task.Lease, nil))
-				continue
-			}
+			t.must(complete(tx, task.Lease))
+			must(c.Queue("next").EnqueueTx(t.ctx, tx, dbq.NewTask{Reference: fmt.Sprint("after ", checked)}))
+			must(beats.Extend(t.ctx, task.Lease, long))
+			t.must(tx.Commit())
 			checked++
 		}
 	}
-	if n := t.rows(c.DB(), side); n != checked || t.count(c, "next") != checked {
-		t.Errorf("%d transactions committed, and there are %d of their rows and %d of their tasks", checked, n,
-			t.count(c, "next"))
+	t.wantCount(c, "next", checked)
+	if n := t.rows(c.DB(), side); n != checked {
+		t.Errorf("%d transactions committed, and there are %d of their rows", checked, n)
 	}
 }
 

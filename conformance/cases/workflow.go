@@ -199,17 +199,11 @@ func workflowFanOut(t *test) {
 // failures are the ways in which a task goes to POISON.
 func (t *test) failures(q *dbq.Queue) map[string]func(task dbq.Task) {
 	return map[string]func(task dbq.Task){
-		"an outcome": func(task dbq.Task) {
-			t.must(q.Settle(t.ctx, task.Lease, dbq.Poisoned(errors.New("no"))))
-		},
-		"its last attempt": func(task dbq.Task) {
-			t.must(q.Settle(t.ctx, task.Lease, dbq.RetryIn(long, errors.New("no"))))
-		},
-		"an operator": func(task dbq.Task) { t.operate(q.Client(), admin.Cancel, task.ID) },
+		"an outcome":       func(task dbq.Task) { t.must(q.Settle(t.ctx, task.Lease, dbq.Poisoned(errBoom))) },
+		"its last attempt": func(task dbq.Task) { t.must(q.Settle(t.ctx, task.Lease, dbq.RetryIn(long, errBoom))) },
+		"an operator":      func(task dbq.Task) { t.operate(q.Client(), admin.Cancel, task.ID) },
 		"a transaction": func(task dbq.Task) {
-			tx := t.beginTx(q.Client())
-			t.must(q.SettleTx(t.ctx, tx, task.Lease, dbq.Poisoned(errors.New("no"))))
-			t.must(tx.Commit())
+			t.inTx(q.Client(), func(tx *sql.Tx) error { return q.SettleTx(t.ctx, tx, task.Lease, dbq.Poisoned(errBoom)) })
 		},
 		"a lost lease": func(task dbq.Task) {
 			t.expireNow(q, task.Lease)
@@ -259,14 +253,14 @@ func workflowResults(t *test) {
 	tasks := t.checkout(other, 10, long)
 	t.wantIDs("in the other queue", tasks, w.Tasks[2:])
 	t.must(other.Complete(t.ctx, tasks[0].Lease, []byte{}))
-	t.must(other.Settle(t.ctx, tasks[1].Lease, dbq.Poisoned(errors.New("no"))))
+	t.must(other.Settle(t.ctx, tasks[1].Lease, dbq.Poisoned(errBoom)))
 	reads := t.takeN(q, 1, long)[0]
 	got := map[string]string{}
 	for n, err := range workflow.Needs(t.ctx, c, reads.ID) {
 		t.must(err)
 		got[n.Name] = fmt.Sprintf("%v %s %s", n.State, n.Queue, n.Result)
 	}
-	want := map[string]string{"a": "COMPLETED q result of a", "b": "COMPLETED other ", "fails": "POISON other no"}
+	want := map[string]string{"a": "COMPLETED q result of a", "b": "COMPLETED other ", "fails": "POISON other boom"}
 	t.failIf(!maps.Equal(got, want) || reads.ID != w.Tasks[0], "got the results %v, want %v", got, want)
 	id, name, err := workflow.Of(t.ctx, c, reads.ID)
 	if t.must(err); id != w.ID || name != "reads" {
@@ -405,7 +399,7 @@ func workflowRemoved(t *test) {
 	t.must(q.Settle(t.ctx, b.Lease, dbq.Deleted()))
 	last := t.takeN(q, 1, long)[0]
 	t.wantState(c, w.Tasks[2], dbq.StateProcessing)
-	t.must(q.Settle(t.ctx, last.Lease, dbq.Poisoned(errors.New("no"))))
+	t.must(q.Settle(t.ctx, last.Lease, dbq.Poisoned(errBoom)))
 	t.awaitAge(c, last.ID, time.Millisecond)
 	t.clean(q, old)
 	t.must(workflow.Resume(t.ctx, c))
