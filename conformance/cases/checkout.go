@@ -39,13 +39,11 @@ func checkoutCases() []Case {
 		Case{Name: "NewTokenEachTime", run: checkoutFreshMark,
 			Law: "Two checkouts of one client never return the same task while its lease is valid."},
 		Case{Name: "TwoClientsWithOneName", run: checkoutTwins,
-			Law: "Two clients of the same name are two holders: each takes over what the other abandoned, and their " +
-				"checkouts have different tokens."},
+			Law: "Two clients of one name are two holders: each takes over from the other, and their tokens differ."},
 		Case{Name: "ExpiredUnderBacklogIsTaken", run: checkoutExpiredUnderBacklog,
 			Law: "A task whose lease expired is taken over, even behind a backlog of due tasks."},
 		Case{Name: "DeadWorkersTasksAreNotDelayed", run: checkoutManyExpired,
-			Law: "The many tasks of a dead worker are taken over as fast as checkouts come, even behind a backlog of due " +
-				"tasks."},
+			Law: "A dead worker's many tasks are taken over as fast as checkouts come, even behind a backlog of due tasks."},
 		Case{Name: "ExpiredAndReadyTogether", run: checkoutBoth,
 			Law: "One checkout takes both tasks whose lease expired and tasks that are due, each once."},
 		Case{Name: "LockedRowsAreSkipped", run: checkoutPassesLocked,
@@ -54,11 +52,9 @@ func checkoutCases() []Case {
 			Law: "A checkout returns at most WithMaxCheckoutBytes of payload, in order, and reports that it left tasks " +
 				"behind; a task larger than that is returned alone."},
 		Case{Name: "BytesAreBoundedInTakeover", run: checkoutBytesOfExpired,
-			Law: "A checkout that takes over expired tasks returns at most WithMaxCheckoutBytes of payload; repeated " +
-				"checkouts take over every task."},
+			Law: "A takeover returns at most WithMaxCheckoutBytes of payload; repeated checkouts take over every task."},
 		Case{Name: "TaskLargerThanMaxPayload", run: checkoutLargerThanEnqueued,
-			Law: "A task larger than a client's WithMaxPayload, enqueued by another client, is checked out whole and blocks " +
-				"no other task."},
+			Law: "A task larger than the client's own WithMaxPayload is checked out whole and blocks no other task."},
 	)
 }
 

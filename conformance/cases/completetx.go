@@ -11,11 +11,9 @@ import (
 func completeTxCases() []Case {
 	return inGroup("CompleteTx",
 		Case{Name: "AtomicWithCallersWrite", Once: true, run: completeTxAtomic,
-			Law: "A completion in the caller's transaction and the caller's own changes become visible together or not at " +
-				"all."},
+			Law: "A completion in a transaction and the caller's own changes become visible together or not at all."},
 		Case{Name: "LostLeaseRollsBackEffects", Once: true, run: completeTxLost,
-			Law: "A worker whose task was taken over gets ErrLeaseLost inside its transaction, can still roll it back, and " +
-				"leaves no effects."},
+			Law: "A worker whose task was taken over gets ErrLeaseLost in its transaction; rolled back, it leaves no effects."},
 		Case{Name: "Deleted", Once: true, run: settleDeleted,
 			Law: "Deleted completes and removes the task in one step, and a second call returns ErrLeaseLost."},
 		Case{Name: "EachKindOfTx", Once: true, run: completeTxKinds,

@@ -25,26 +25,20 @@ func contentionCases() []Case {
 		Case{Name: "NoDoubleDelivery", Alone: true, run: noDoubleDelivery,
 			Law: "Many workers that drain one queue never hold the same task at the same time, and settle each task once."},
 		Case{Name: "NoLostTask", Alone: true, run: noLostTask,
-			Law: "A task whose workers die, fail and release it is handed out until it is completed; none is lost or " +
-				"completed twice."},
+			Law: "A task whose workers die, fail and release it is handed out until it is completed, and completed once."},
 		Case{Name: "EnqueueWhileCheckout", Alone: true, run: enqueueWhileCheckout,
-			Law: "While others enqueue, and there are at least as many tasks as workers, every worker that keeps checking " +
-				"out gets a task."},
+			Law: "With at least as many tasks as workers, each worker that keeps checking out gets one while others enqueue."},
 		Case{Name: "ExpiryWhileComplete", run: expiryWhileComplete,
-			Law: "When a lease expires while its holder completes the task, either the completion or the takeover succeeds, " +
-				"never both."},
+			Law: "When a lease expires during its completion, either the completion or the takeover succeeds, never both."},
 		Case{Name: "OperatorsWhileWorking", Alone: true, run: operatorsWhileWorking,
-			Law: "Operators that cancel, revoke, reenqueue, reject, quarantine, restore and purge at random never make " +
-				"workers share or lose a task."},
+			Law: "Operators' events of every kind, at random, never make workers share or lose a task."},
 		Case{Name: "DuplicateEnqueueRace", run: duplicateEnqueueRace,
 			Law: "Of many concurrent enqueues of one reference, exactly one adds a task, the others get its id, and none " +
 				"fails, whatever the order within their batches."},
 		Case{Name: "KilledProcess", Alone: true, run: killedProcess,
-			Law: "The tasks of a killed worker process are taken over when their leases have expired; none is lost or " +
-				"completed twice."},
+			Law: "A killed process's tasks are taken over when their leases have expired, and each is completed once."},
 		Case{Name: "CrashingTaskEndsInPoison", run: crashingTaskEndsInPoison,
-			Law: "A task that crashes its worker process on every attempt is POISON after the last one, although no failure " +
-				"was ever reported."},
+			Law: "A task that crashes its process on every attempt is POISON after the last one, with no failure reported."},
 	)
 }
 

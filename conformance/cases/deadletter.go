@@ -22,24 +22,20 @@ func deadLetterCases() []Case {
 		Case{Name: "ByExhaustedLease", run: noticeByExhaustedLease,
 			Law: "A task whose last lease expired has its notice when a checkout has moved it to POISON."},
 		Case{Name: "ByCallersTransaction", run: noticeInCallersTx,
-			Law: "A task that goes to POISON in the caller's transaction has its notice when that commits, and none when it " +
-				"is rolled back."},
+			Law: "A task that goes to POISON in a transaction has its notice if that commits, and none if it rolls back."},
 		Case{Name: "BesideOperators", Once: true, run: noticeBesideOperators,
 			Law: "A transaction that moves a task to POISON delays no operator who changes settings, at any isolation level."},
 		Case{Name: "OncePerPoison", run: noticeOncePerPoison,
-			Law: "A repeated settlement makes no second notice, and a task that goes to POISON again after an operator " +
-				"reenqueued it has another."},
+			Law: "A repeated settlement makes no second notice; a task that goes to POISON once more has another."},
 		Case{Name: "AnswerLostToSettle", Once: true, run: noticeAnswerLostToSettle,
-			Law: "Whichever request of a settlement is lost, or the answer to it, the task has a notice if and only if it is " +
-				"POISON."},
+			Law: "Whichever request or answer of a settlement is lost, the task has a notice if and only if it is POISON."},
 		Case{Name: "AnswerLostToCheckout", run: noticeAnswerLostToCheckout,
 			Law: "Whichever request of a checkout is lost that finds an expired last lease, or the answer to it, the task has " +
 				"a notice if and only if it is POISON."},
 		Case{Name: "SeveralClients", run: noticesOfSeveral,
 			Law: "Clients that move tasks of several queues to POISON at the same time do not disturb each other."},
 		Case{Name: "Redrive", run: redrive,
-			Law: "Operators can reenqueue the tasks of a queue in POISON by kind and by time, without the cancelled ones, and " +
-				"count them first."},
+			Law: "Operators can reenqueue tasks in POISON by kind and time, without cancelled ones, and count them first."},
 	)
 }
 

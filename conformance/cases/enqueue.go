@@ -25,14 +25,11 @@ func enqueueCases() []Case {
 		Case{Name: "CheckedOutInOrderOfCalls", run: enqueueOrder,
 			Law: "Tasks of one priority that are due at once are checked out in the order in which they were enqueued."},
 		Case{Name: "OrderOfLargeBatch", run: enqueueOrderLarge,
-			Law: "The tasks of one EnqueueMany are checked out in the order given, whatever their references and however " +
-				"many they are."},
+			Law: "The tasks of one EnqueueMany are checked out in the order given, however many, whatever their references."},
 		Case{Name: "DuplicateReference", Once: true, run: enqueueDuplicate,
-			Law: "Enqueueing a reference that is in use returns ErrDuplicate with the existing id, whatever the state of " +
-				"that task, and changes nothing."},
+			Law: "Enqueueing a reference in use returns ErrDuplicate and its task's id, whatever its state; nothing changes."},
 		Case{Name: "DuplicateInOneCall", Once: true, run: enqueueDuplicateInCall,
-			Law: "When two tasks of one call have the same reference or the same id, the first is added and the second is " +
-				"reported as its duplicate."},
+			Law: "Of two tasks of one call with the same reference or id, the second is a duplicate of the first."},
 		Case{Name: "DuplicatesAmongMany", Once: true, run: enqueueDuplicatesAmongMany,
 			Law: "EnqueueMany adds the new tasks and returns the existing id of each duplicate, in the order given."},
 		Case{Name: "ReferenceFreeAfterPurge", Once: true, run: enqueueAfterPurge,

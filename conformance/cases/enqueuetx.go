@@ -24,8 +24,7 @@ func enqueueTxCases() []Case {
 		Case{Name: "EachKindOfTx", Once: true, run: enqueueTxKinds,
 			Law: "EnqueueTx works in every kind of transaction that dbq accepts."},
 		Case{Name: "FinishedTransaction", Once: true, run: enqueueTxFinished,
-			Law: "Every call that takes a transaction returns ErrTx for one that has committed or rolled back, and changes " +
-				"nothing."},
+			Law: "Every call in a transaction that has committed or rolled back returns ErrTx and changes nothing."},
 	)
 }
 

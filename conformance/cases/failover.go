@@ -21,8 +21,7 @@ func failoverCases() []Case {
 			Law: "While nodes are killed and restarted, no two workers hold a task at the same time, each task is completed " +
 				"once, and every acknowledged enqueue is there; one that may have happened is there once or not at all."},
 		Case{Name: "CallsCutOff", Once: true, Alone: true, run: callsCutOff,
-			Law: "A call that is interrupted by a node's death reports what is true: done, nothing happened, or may have " +
-				"happened."})
+			Law: "A call that a node's death interrupts reports what is true: done, not done, or possibly done."})
 }
 
 // kills is how many nodes a case kills, one after the other.

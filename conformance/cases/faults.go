@@ -43,28 +43,23 @@ func faultCases() []Case {
 	out = append(out, append(identityFaults(), strandedCases()...)...)
 	return inGroup("Faults", append(out,
 		Case{Name: "AnswerLostThenTakenOver", Once: true, run: answerLostThenTakenOver,
-			Law: "A release or a retry whose answer was lost is never reported as not done when another worker has taken the " +
-				"task since."},
+			Law: "A release or retry whose answer was lost is never reported as not done once another worker has the task."},
 		Case{Name: "CutAtEveryByte", Once: true, run: cutAtEveryByte,
 			Law: "Wherever a connection is cut within the bytes of a request, Enqueue and Complete report what is true."},
 		Case{Name: "CutInsideAnswer", run: cutInsideAnswer,
-			Law: "Wherever a connection is cut within an answer, Checkout and Complete report what is true, and every leased " +
-				"task is reported."},
+			Law: "Wherever an answer is cut, Checkout and Complete report what is true, and every leased task is reported."},
 		Case{Name: "CutDuringCommit", Once: true, run: cutDuringCommit,
 			Law: "When the commit of a change of several statements or its answer is lost, either all of the change is made " +
 				"or none, and the call reports which, or that it may have happened."},
 		Case{Name: "CutDuringCallersTx", Once: true, run: cutDuringCallersTx,
-			Law: "When the connection of a caller's transaction is lost before its commit, nothing that dbq did in it " +
-				"remains."},
+			Law: "When a caller's transaction loses its connection before its commit, nothing that dbq did in it remains."},
 		Case{Name: "CutInCallersTx", Once: true, run: cutInCallersTx,
 			Law: "When the connection of a caller's transaction is lost during a call, before the commit, the call reports " +
 				"that the database cannot be reached, and never that its change may have happened."},
 		Case{Name: "CutBeforeReplace", Once: true, run: cutBeforeReplace,
-			Law: "When the connection of an enqueue that replaces a waiting task is lost before its commit, the enqueue never " +
-				"claims the replacement."},
+			Law: "An enqueue that loses its connection before its commit never claims to have replaced a waiting task."},
 		Case{Name: "StalledServer", run: stalledServer,
-			Law: "When the server stops answering, a call with a deadline returns within the deadline and a few seconds, and " +
-				"reports what is true."},
+			Law: "When the server stops answering, a call returns within seconds of its deadline and reports what is true."},
 		Case{Name: "CancelledWhileRunning", run: cancelMidway,
 			Law: "A call whose context ends while it runs reports what is true: done, not done, or possibly done."},
 		Case{Name: "ServerGone", Once: true, run: serverGone,
@@ -305,8 +300,7 @@ func identityFaults() []Case {
 		{Name: "CutCheckoutOfTwoClientsWithOneName", Once: true, run: cutCheckoutOfSameName,
 			Law: "A checkout whose connection is lost never returns a task that another client of the same name holds."},
 		{Name: "CutBetweenPartsOfCheckout", run: cutBetweenParts,
-			Law: "A checkout whose connection is lost returns every task that it had taken over or moved to POISON, or took " +
-				"none."},
+			Law: "A checkout whose connection is lost returns all that it took over or moved to POISON, or took nothing."},
 		{Name: "AnswerLostToExhausted", run: answerLostToExhausted,
 			Law: "A checkout that moved a task to POISON reports the task even when the answer to its request is lost."},
 		{Name: "AnswerLostAndTaskRemoved", Once: true, run: enqueuedAndGone,

@@ -16,8 +16,7 @@ import (
 func fleetCases() []Case {
 	return inGroup("Fleet",
 		Case{Name: "PausedHandsOutNothing", run: fleetPaused,
-			Law: "A paused queue hands out neither due nor expired tasks, accepts new ones, and lets running ones be " +
-				"settled; other queues go on."},
+			Law: "A paused queue hands out no task, due or expired, but accepts and settles them; other queues go on."},
 		Case{Name: "PauseUnderLoad", run: fleetPauseUnderLoad,
 			Law: "No checkout that begins after a pause returns a task, whatever other clients do at the time."},
 		Case{Name: "ConcurrentConfigure", Once: true, run: fleetConfigureTogether,

@@ -26,16 +26,13 @@ func keepingCases() []Case {
 			Law: "All attempts of a task are known as soon as they have ended, whoever ended them: the last one by the task's " +
 				"row, those before it by the history."},
 		Case{Name: "CleanRemovesWhatIsOld", Once: true, run: keepingClean,
-			Law: "Cleaning removes the ended tasks of one queue that are older than the retention of their state, and " +
-				"nothing else."},
+			Law: "Cleaning removes a queue's ended tasks that are older than their state's retention, and nothing else."},
 		Case{Name: "CleanFindsWhatEndsLate", Once: true, run: keepingLate,
-			Law: "A task that ends after cleaning has passed it is removed no later than a quarter of its retention after it " +
-				"is due for removal."},
+			Law: "A task that ends after cleaning has passed it is removed at most a quarter of its retention late."},
 		Case{Name: "ArchiveKeepsEverything", Once: true, run: keepingArchive,
 			Law: "Cleaning into the archive keeps every column of a task, even when it is repeated or interrupted."},
 		Case{Name: "WhatStaysIsCounted", Once: true, run: keepingCounted,
-			Law: "The tasks in the archive and the entries of the audit, which stay until they are removed by hand, are " +
-				"counted, up to a limit."},
+			Law: "Archived tasks and audit entries, which stay until removed by hand, are counted, up to a limit."},
 		Case{Name: "ArchiveKeepsEachTaskOfAnID", Once: true, run: keepingArchiveOfID,
 			Law: "If an id is used again after its task was archived, the archive keeps both tasks, and pages list each once."},
 		Case{Name: "CleanManyBatches", Once: true, run: keepingManyBatches,

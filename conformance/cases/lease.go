@@ -41,14 +41,11 @@ func leaseCases() []Case {
 		Case{Name: "SettlingTwiceIsLeaseLost", run: leaseTwice,
 			Law: "A lease settles once: a second call returns ErrLeaseLost and changes nothing."},
 		Case{Name: "OldAndNewLeaseInOneCall", run: leaseOldAndNew,
-			Law: "When one call carries both the old and the new lease of a task, the new one is settled and the old one is " +
-				"reported lost."},
+			Law: "When one call has a task's old and new lease, the new one is settled and the old one reported lost."},
 		Case{Name: "ManyOutcomesInOrder", run: leaseMany,
-			Law: "Settle ends each attempt in its own way and reports the results in the order given, beyond the limits of " +
-				"one statement."},
+			Law: "Settle ends each attempt in its own way and reports in order, beyond the limits of one statement."},
 		Case{Name: "ManyCompletedTogether", run: leaseManyCompleted,
-			Law: "When one call completes many leases, it reports each one that was lost or already settled, and leaves only " +
-				"those tasks unchanged."},
+			Law: "A call that completes many leases reports each lost or settled one, and leaves only those tasks unchanged."},
 		Case{Name: "ReusedIDIsANewTask", run: leaseEarlierLife,
 			Law: "When a task is removed and its id enqueued again, no lease of the earlier task settles or extends the new " +
 				"one, and the history lists the attempts of both."},
@@ -69,11 +66,9 @@ func leaseCases() []Case {
 			Law: "A call that waits for another transaction's lock does not take the server for a silent one: it succeeds " +
 				"when the lock is free, after the time in which it would give up a dead connection."},
 		Case{Name: "UnstartedAttemptDoesNotCount", run: lapseUncounted,
-			Law: "When a worker's lease expires before its attempt was marked as started, the attempt does not count, " +
-				"except for every hundredth time."},
+			Law: "An attempt whose lease expires before it was marked as started counts only every hundredth time."},
 		Case{Name: "StartedAttemptCounts", run: lapseStarted,
-			Law: "When a worker's lease expires after its attempt was marked as started, the attempt counts; a lost lease " +
-				"cannot be marked."},
+			Law: "An attempt whose lease expires after it was marked as started counts; a lost lease cannot be marked."},
 	)
 }
 

@@ -29,8 +29,7 @@ func limitCases() []Case {
 		Case{Name: "EveryEndFreesTheSlot", SharedTables: true, run: limitEnds,
 			Law: "Whatever ends an attempt frees its slot: a settlement of any kind, or an operator."},
 		Case{Name: "EditedWhileTasksRun", SharedTables: true, run: limitEdited,
-			Law: "A limit can be raised, lowered and removed while tasks run: a lower one stops none, and nothing starts " +
-				"until enough have ended."},
+			Law: "A limit can change while tasks run: a lower one stops none, and nothing starts until enough have ended."},
 		Case{Name: "OtherQueuesAreFree", SharedTables: true, run: limitOther,
 			Law: "The limits of a queue do not apply to other queues."},
 		Case{Name: "PausedQueueHandsOutNothing", SharedTables: true, run: limitPaused,
@@ -56,14 +55,12 @@ func limitCases() []Case {
 		Case{Name: "SilentServerEndsCheckouts", Once: true, Slow: true, run: limitSilent,
 			Law: "When the server falls silent, checkouts of a queue with limits return together, although they take turns."},
 		Case{Name: "KeyRoundTrip", Once: true, SharedTables: true, run: keyRoundTrip,
-			Law: "A task keeps its key through its states, lists find it by its key, and a key that is too long or has " +
-				"control characters is refused."},
+			Law: "A task keeps its key through its states, lists find it by its key, and an invalid key is refused."},
 		Case{Name: "NeverOverTheLimitOfAKey", run: limitKey,
 			Law: "No key ever has more leased tasks than the limit per key, though many clients check out at once and tasks " +
 				"fail, are released and are abandoned; and each task is done in the end."},
 		Case{Name: "ReplacedTaskIsOfItsNewKey", SharedTables: true, run: limitReplaced,
-			Law: "No key has more leased tasks than the limit per key, though waiting tasks are replaced and get other keys " +
-				"while they are checked out."},
+			Law: "No key has more leased tasks than its limit, though tasks get other keys while they are checked out."},
 		Case{Name: "WholeTasks", SharedTables: true, run: limitWhole,
 			Law: "A checkout within limits per key returns each task as the table has it, with a payload of any size, from a " +
 				"short and a long backlog, and again after a failure."},
@@ -84,11 +81,9 @@ func limitCases() []Case {
 			Law: "A key without a start left delays no task of another key, nor one without a key, however many of its own " +
 				"wait, and however many such keys there are."},
 		Case{Name: "KeyRateOfTakeovers", SharedTables: true, run: keyRateTakeovers,
-			Law: "A takeover is a start of its key: if the key has none left, the task waits for its next one, and delays no " +
-				"takeover of another key."},
+			Law: "A takeover is a start of its key: without one left, the task waits, and delays no takeover of other keys."},
 		Case{Name: "KeyRateGoesOn", SharedTables: true, run: keyRateGoesOn,
-			Law: "An idle worker starts the next task when the rate, or the rate per key, allows it, and does not wait for " +
-				"its next poll."},
+			Law: "An idle worker starts the next task when the rate, or the rate per key, allows it, before its next poll."},
 		Case{Name: "ChangedRateAppliesAtOnce", SharedTables: true, run: keyRateChanged,
 			Law: "After a change of a rate, no task waits longer than the new rate requires; and what a key has started is " +
 				"forgotten when its rate is removed."},

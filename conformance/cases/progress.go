@@ -17,8 +17,7 @@ func progressCases() []Case {
 		Case{Name: "IsVisibleWhileTheTaskRuns", run: progressSeen,
 			Law: "Get and List show the progress that Extend has stored, at once, and an Extend without progress keeps it."},
 		Case{Name: "SurvivesTakeover", run: progressTakeover,
-			Law: "The checkout that takes a task over has the progress of the attempt whose lease expired, also if its " +
-				"attempts are exhausted."},
+			Law: "A checkout that takes a task over, or finds its attempts exhausted, has the expired attempt's progress."},
 		Case{Name: "SurvivesRetry", run: progressRetry,
 			Law: "The attempt after one that failed has its progress: what Extend has stored, or what the settlement brings."},
 		Case{Name: "SurvivesRelease", run: progressRelease,

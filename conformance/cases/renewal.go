@@ -16,8 +16,7 @@ import (
 func renewalCases() []Case {
 	return inGroup("Renewal",
 		Case{Name: "LockedRowDelaysNothing", run: renewalLocked,
-			Law: "A renewal does not wait for a transaction that has locked a task's row: neither that lease nor any other " +
-				"is lost."},
+			Law: "A renewal does not wait for a transaction that has locked a task's row, and loses no lease."},
 		Case{Name: "BesideCompleteTxAtEachLevel", Once: true, run: renewalLevels,
 			Law: "A transaction that completes a task commits at every isolation level, whatever was renewed since it began."},
 		Case{Name: "KeepsOthersOut", run: renewalKeepsOut,

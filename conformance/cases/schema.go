@@ -34,8 +34,7 @@ func schemaCases() []Case {
 		Case{Name: "NewerSchemaIsRefused", Once: true, run: schemaNewer,
 			Law: "Opening or migrating tables of a newer, incompatible version returns ErrSchemaNew."},
 		Case{Name: "RollingDeploy", Once: true, run: schemaRollingDeploy,
-			Law: "When a newer version is compatible, programs of the older version keep working, and may be started, beside " +
-				"newer ones."},
+			Law: "Beside a newer, compatible version, programs of the older one keep working and may be started."},
 		Case{Name: "MigrationSQLIsComplete", Once: true, run: schemaSQL,
 			Law: "MigrationSQL contains every step, for a DBA to review and run."},
 		Case{Name: "StepsAreNumbered", Once: true, run: schemaSteps,
@@ -43,8 +42,7 @@ func schemaCases() []Case {
 		Case{Name: "StatementsComplete", Once: true, run: schemaStatements,
 			Law: "Every field of Statements is filled, and uses only the values that its comment names."},
 		Case{Name: "PrefixIsUsed", Once: true, run: schemaNames,
-			Law: "Every statement that names a table uses the schema and the prefix, so that it never touches another " +
-				"prefix's tables."},
+			Law: "Every statement that names a table uses the schema and the prefix, so that it touches no other tables."},
 		Case{Name: "DropTablesLeavesNothing", Once: true, run: schemaDrop,
 			Law: "DropTables removes everything and may be repeated; migrating starts from version 0 afterwards."},
 	)

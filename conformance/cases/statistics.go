@@ -16,8 +16,7 @@ import (
 func statisticsCases() []Case {
 	return inGroup("Statistics",
 		Case{Name: "LostAnswerCountsOnce", Once: true, run: statisticsLostAnswer,
-			Law: "A report that is repeated because its answer was lost counts once, and reports of several workers for " +
-				"the same minute add up."},
+			Law: "A report repeated after its answer was lost counts once; several workers' reports for a minute add up."},
 		Case{Name: "SamplesCountTasks", Once: true, run: statisticsSamples,
 			Law: "A sample has the tasks of each queue by state and those enqueued in the minute; two samplers count once, " +
 				"and a queue without statistics is left out."},

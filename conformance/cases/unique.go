@@ -18,15 +18,13 @@ import (
 func uniqueCases() []Case {
 	return inGroup("Unique",
 		Case{Name: "OnlyOneWaits", Once: true, run: uniqueOnlyOneWaits,
-			Law: "A unique task is a duplicate while another one with its key waits, also for a retry, and is added once " +
-				"that has started."},
+			Law: "A unique task is a duplicate while another with its key waits, also for a retry, but not once that starts."},
 		Case{Name: "OnlyOneIsUnfinished", Once: true, run: uniqueOnlyOneUnfinished,
 			Law: "A task that is unique until it ends is a duplicate while another one with its key waits or runs."},
 		Case{Name: "KeyIsFreeWhenTheTaskEnds", Once: true, run: uniqueFreed,
 			Law: "A key is free as soon as its task is completed, removed, poisoned, cancelled or parked."},
 		Case{Name: "OneForEachPeriod", Once: true, run: uniqueByPeriod,
-			Law: "Of the unique tasks that are due in one period, in UTC, the first is added, even if that task is removed; " +
-				"in the next period another one is."},
+			Law: "Of the unique tasks due in a period, in UTC, only the first is added, even if it is removed meanwhile."},
 		Case{Name: "OneInAWindow", Once: true, run: uniqueInWindow,
 			Law: "Of the unique tasks that are enqueued within a window, the first is added, even if that task is removed or " +
 				"is due later; after the window another one is."},
@@ -34,32 +32,26 @@ func uniqueCases() []Case {
 			Law: "UniqueReplace replaces the kind, key, payload, headers, priority and due time of a waiting task, clears " +
 				"its progress and raises its fence, but keeps its identity, its attempts, and the time of its retry."},
 		Case{Name: "DebouncePostponesTheDueTime", Once: true, run: uniqueDebounce,
-			Law: "UniqueDebounce postpones a waiting task to the delay from now, never makes it due earlier, and leaves its " +
-				"payload."},
+			Law: "UniqueDebounce postpones a waiting task to the delay from now, never moves it earlier, keeps its payload."},
 		Case{Name: "DoesNotChangeRunningOrEndedTasks", Once: true, run: uniqueNeverLeased,
 			Law: "An enqueue with a key never changes a task that runs or has ended, whatever OnConflict says."},
 		Case{Name: "KeysOfOtherScopesDoNotConflict", Once: true, run: uniqueApart,
-			Law: "Equal keys of different queues, scopes and periods, and of windows, do not exclude each other; " +
-				"keys are compared byte by byte."},
+			Law: "Equal keys of other queues, scopes, periods and windows do not conflict; keys are compared byte by byte."},
 		Case{Name: "RollbackFreesTheKey", Once: true, run: uniqueRolledBack,
-			Law: "When the transaction that enqueued a unique task rolls back, its key is free again, and the task that it " +
-				"changed is restored."},
+			Law: "When a transaction rolls back, its unique tasks' keys are free again, and tasks it changed are restored."},
 		Case{Name: "TakenReferenceLeavesKeyFree", Once: true, run: uniqueReference,
 			Law: "If a unique task's key is free and its reference is taken, it is a duplicate and its key stays free."},
 		Case{Name: "SameKeyInOneCall", Once: true, run: uniqueInOneCall,
 			Law: "The tasks of one call with the same key take effect one after the other, beside any number of others."},
 		Case{Name: "ReturnedTaskBesideNewOne", Once: true, run: uniqueReturned,
-			Law: "A task that returns to the queue after another one has taken its key runs beside that one, which keeps the " +
-				"key."},
+			Law: "A task that returns to the queue after another has taken its key runs beside it; that one keeps the key."},
 		Case{Name: "CleanRemovesOldKeys", Once: true, run: uniqueClean,
 			Law: "Cleaning removes the expired keys of tasks that are completed or removed, and no key of one that can still " +
 				"run, such as one in POISON, which an operator may reenqueue."},
 		Case{Name: "RefusedEnqueueLeavesKeyFree", Once: true, run: refusedLeavesKeyFree,
-			Law: "An enqueue that is refused because of its id takes no key, neither while a task waits nor for a period or " +
-				"a window."},
+			Law: "An enqueue refused because of its id takes no key, neither for a waiting task, nor a period or window."},
 		Case{Name: "KeyIsOfItsQueue", Once: true, run: keyIsOfItsQueue,
-			Law: "A key names tasks of its own queue alone: one that moved to another queue under its id neither has the " +
-				"key nor is changed by it."},
+			Law: "A key is of its queue alone: a task that moved to another queue neither has it nor is changed by it."},
 		Case{Name: "IDOfAnotherQueue", Once: true, run: idOfAnotherQueue,
 			Law: "An enqueue with the id of another queue's task is refused with ErrWrongQueue and adds none of its tasks, " +
 				"and a caller's transaction stays usable."},
@@ -71,24 +63,19 @@ func uniqueCases() []Case {
 			Law: "Of many concurrent enqueues with one key, exactly one adds a task and the others get its id, whether the " +
 				"key is new or that of a task that has ended."},
 		Case{Name: "ConcurrentBatches", Once: true, run: uniqueMany,
-			Law: "Concurrent batches with keys in common, in any order and with any rules, all succeed, and leave one task " +
-				"for each key."},
+			Law: "Concurrent batches with common keys, in any order, by any rules, all succeed and leave one task per key."},
 		Case{Name: "OnlyOneRuns", run: uniqueOnlyOneRuns,
 			Law: "Beside workers, two tasks with one key that is held until its task ends never run at the same time."},
 		Case{Name: "ReplacedWhileCheckedOut", run: uniqueReplacedRace,
 			Law: "If a task is replaced while a checkout leases it, the replacement still runs: as that task or as a new one."},
 		Case{Name: "WaitsForTheTransaction", Once: true, run: uniqueWaits,
-			Law: "An enqueue with a key that an open transaction has taken is a duplicate if that commits, and adds a task if " +
-				"it rolls back."},
+			Law: "An enqueue with a key that an open transaction took is a duplicate if that commits, else adds a task."},
 		Case{Name: "DoesNotStartBeforeTheCommit", run: uniqueKeptTaskWaits,
-			Law: "A waiting task that makes an enqueue in a transaction a duplicate does not start before that transaction " +
-				"ends."},
+			Law: "A waiting task that makes a transaction's enqueue a duplicate does not start before the transaction ends."},
 		Case{Name: "AtEveryIsolationLevel", Once: true, run: uniqueLevels,
-			Law: "At every isolation level, a transaction either enqueues unique tasks by the state at its commit, or fails " +
-				"with ErrConflict."},
+			Law: "At every isolation level, a transaction adds unique tasks by the state at its commit, or gets ErrConflict."},
 		Case{Name: "CompleteAndEnqueueSuccessor", Once: true, run: uniqueSuccessor,
-			Law: "A transaction that completes a task can enqueue its successor with the same key while others enqueue it, " +
-				"too."},
+			Law: "A transaction can complete a task and enqueue its successor with its key while others enqueue it, too."},
 	)
 }
 

@@ -17,8 +17,7 @@ import (
 func wakeCases() []Case {
 	return inGroup("Wake",
 		Case{Name: "NextReportsWait", Once: true, run: wakeNext,
-			Law: "Next returns how long it is until a task of the queue is due or a lease expires, whatever else the table " +
-				"contains."},
+			Law: "Next returns the time until a task of the queue is due or a lease expires, whatever else the table has."},
 		Case{Name: "ReenqueueWakesItsQueue", Once: true, run: wakeReenqueue,
 			Law: "An operator's event that makes tasks due wakes the waiters of their queue, on an engine that notifies also " +
 				"in other processes."},
@@ -28,14 +27,11 @@ func wakeCases() []Case {
 			Law: "Settings of a queue and commands to its workers wake those that wait for control, on an engine that " +
 				"notifies also in other processes; an enqueue does not."},
 		Case{Name: "OneWorkerForATask", Slow: true, Once: true, run: wakeHerd,
-			Law: "However many workers of a process are idle, an enqueue makes about one of them check out, and none before " +
-				"the task is due."},
+			Law: "An enqueue makes about one idle worker of a process check out, and none before the task is due."},
 		Case{Name: "OneProcessForATask", Slow: true, Once: true, run: wakeHerdAcross,
-			Law: "On an engine that notifies, an enqueue makes about one idle worker check out, however many processes have " +
-				"idle workers."},
+			Law: "On an engine that notifies, an enqueue makes about one idle worker of all processes check out."},
 		Case{Name: "ListenerReconnects", Once: true, run: wakeCut,
-			Law: "A client whose listening connection was cut listens again, and wakes its waiters for what it may have " +
-				"missed."},
+			Law: "A client whose listening connection was cut listens again, and wakes waiters that may have missed tasks."},
 	)
 }
 

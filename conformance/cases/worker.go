@@ -35,14 +35,11 @@ func workerCases() []Case {
 			Law: "A worker process that is stopped for longer than its lease and then continued is refused, and the effects " +
 				"of its late transaction are rolled back."},
 		Case{Name: "TerminatedProcess", Once: true, run: workerTerminated,
-			Law: "A worker process that gets SIGTERM finishes the tasks it has started and releases the others, whose " +
-				"attempts do not count."},
+			Law: "On SIGTERM, a process finishes tasks it has started and releases the others, whose attempts do not count."},
 		Case{Name: "FourProcesses", Once: true, Alone: true, run: workerProcesses,
-			Law: "Four worker processes, one of which is killed and replaced, complete every task, and each has its effect " +
-				"once."},
+			Law: "Four worker processes, one killed and replaced, complete every task, and each has its effect once."},
 		Case{Name: "UntilEmptyWaitsForLockedTasks", run: workerUntilEmpty,
-			Law: "A worker that runs until its queue is empty does not return while another transaction has a due task " +
-				"locked."},
+			Law: "A worker that runs until its queue is empty does not return while a due task is locked."},
 		Case{Name: "RefusedSettlement", Once: true, run: workerRefused,
 			Law: "A task whose settlement the database refuses goes to POISON with the database's message, without any " +
 				"effect on the other tasks of its batch."},
@@ -53,8 +50,7 @@ func workerCases() []Case {
 			Law: "20 handlers whose transactions from the pool of WithTxDB stay open for longer than the lease lose no lease " +
 				"on the 4 connections given to New: each task runs once."},
 		Case{Name: "DrainIsBounded", Slow: true, Once: true, run: workerDrain,
-			Law: "A worker whose context ends returns within DrainTimeout and three seconds, even when the database is " +
-				"down or does not answer."},
+			Law: "When its context ends, a worker returns within DrainTimeout and 3 s, even if the database is down or silent."},
 		Case{Name: "CrashingTaskCostsNoOtherAttempts", Slow: true, Once: true, Alone: true, run: workerCrashingTask,
 			Law: "A task that kills its worker process, among eleven others, goes to POISON after at most six more crashes " +
 				"than it has attempts, and costs no other task an attempt."},
@@ -581,8 +577,7 @@ func (t *test) crashingTasksEnded(c *dbq.Client, ids []uuid.UUID) bool {
 func workerTxCases() []Case {
 	return inGroup("WorkerTx",
 		Case{Name: "FailureLeavesNothing", Once: true, run: workerTxFails,
-			Law: "When a handler that runs in the transaction that completes its task fails, nothing of it remains, and the " +
-				"next attempt may succeed."},
+			Law: "When a handler fails in the transaction that completes its task, nothing remains, and a retry may succeed."},
 		Case{Name: "NoTransactionCostsNoAttempt", Once: true, run: workerTxNone,
 			Law: "An attempt does not count if the transaction for its handler could not begin because the server was away."},
 		Case{Name: "ForeignErrorKeepsConnection", Once: true, run: workerTxForeign,
