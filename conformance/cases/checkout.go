@@ -3,7 +3,6 @@ package cases
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -302,28 +301,6 @@ func checkoutLarge(t *test) {
 	}
 	want := t.enqueueMany(q, n, nil)
 	t.wantIDs("one checkout", t.checkout(q, dbq.MaxCheckout, long), want)
-}
-
-// lock locks rows in another transaction, as an operator's forgotten session does, by an update that changes nothing.
-// The transaction is rolled back after the case. lock skips the case where a transaction that writes blocks all other
-// writers.
-func (t *test) lock(update string) *sql.Tx {
-	c := t.open()
-	t.rowLocks(c)
-	tx := must(c.DB().BeginTx(t.ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})) // locks no gaps
-	t.Cleanup(func() { _ = tx.Rollback() })
-	must(tx.ExecContext(t.ctx, "UPDATE "+t.Prefix+update))
-	return tx
-}
-
-// lockTasks locks the tasks that a condition selects.
-func (t *test) lockTasks(where string) *sql.Tx { return t.lock("task SET kind = kind WHERE " + where) }
-
-// rowLocks skips a case where a transaction that writes blocks all other writers.
-func (t *test) rowLocks(c *dbq.Client) {
-	if c.Info().Server.OneWriter {
-		t.Skipf("the database has one writer at a time, not locks on rows")
-	}
 }
 
 func checkoutPassesLocked(t *test) {

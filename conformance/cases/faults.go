@@ -785,7 +785,7 @@ func workersOutliveDeadConnections(t *test) {
 		"idle": count(&idle, 0), "busy": count(&busy, 50*time.Millisecond),
 		"tx": worker.TxFunc(func(context.Context, *sql.Tx, dbq.Task) error { inTx.Add(1); return nil }),
 	} {
-		defer t.runWorker(worker.Worker{Queue: c.Queue(queue), Concurrency: 2, Lease: lease, Logger: quietLog, Handler: h})()
+		defer t.runWorker(worker.Worker{Queue: c.Queue(queue), Concurrency: 2, Lease: lease, Handler: h})()
 	}
 	stop := make(chan struct{})
 	var producing sync.WaitGroup

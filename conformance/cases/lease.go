@@ -472,7 +472,7 @@ func lockedWorker(t *test) {
 	t.enqueueMany(q, n, numbered)
 	var calls, lost atomic.Int64
 	release := make(chan struct{})
-	stop := t.runWorker(worker.Worker{Queue: q, Concurrency: n, Lease: lease, Logger: quietLog,
+	stop := t.runWorker(worker.Worker{Queue: q, Concurrency: n, Lease: lease,
 		Observe: countLost(&lost),
 		Handler: worker.HandlerFunc(func(ctx context.Context, task dbq.Task) dbq.Outcome {
 			calls.Add(1)
@@ -559,7 +559,7 @@ func lockedStart(t *test) {
 	q := c.Queue("work")
 	t.enqueueMany(q, n, func(i int, nt *dbq.NewTask) { nt.Reference, nt.MaxAttempts = strconv.Itoa(i), 1 })
 	var calls, lost atomic.Int64
-	stop := t.runWorker(worker.Worker{Queue: q, Concurrency: 1, BatchSize: n, Lease: lease, Logger: quietLog,
+	stop := t.runWorker(worker.Worker{Queue: q, Concurrency: 1, BatchSize: n, Lease: lease,
 		Observe: countLost(&lost),
 		BatchHandler: worker.BatchFunc(func(_ context.Context, tasks []dbq.Task) []dbq.Outcome {
 			calls.Add(int64(len(tasks)))

@@ -404,8 +404,7 @@ func (t *test) rateGoesOn(l admin.QueueLimits, rate admin.Rate, key func(i int) 
 	}
 	ids := enqueue()
 	done := make(chan uuid.UUID, 2*n)
-	w := worker.Worker{Queue: q,
-		Tuning: worker.Tuning{PollMin: time.Hour, PollMax: time.Hour}, Logger: quietLog, Concurrency: 3,
+	w := worker.Worker{Queue: q, Tuning: worker.Tuning{PollMin: time.Hour, PollMax: time.Hour}, Concurrency: 3,
 		Handler: worker.HandlerFunc(func(_ context.Context, task dbq.Task) dbq.Outcome {
 			done <- task.ID
 			return dbq.Completed(nil)
@@ -416,8 +415,8 @@ func (t *test) rateGoesOn(l admin.QueueLimits, rate admin.Rate, key func(i int) 
 	}
 	stop()
 	ids = append(ids, enqueue()...)
-	w.UntilEmpty, w.PollMin, w.PollMax = true, 0, 0
-	t.must(w.Run(t.ctx))
+	w.PollMin, w.PollMax = 0, 0
+	t.runUntilEmpty(w)
 	if seen := t.keepsKeyRate(c, ids, key, rate); seen != len(ids) {
 		t.Errorf("the history of %d tasks has %d attempts", len(ids), seen)
 	}

@@ -300,6 +300,28 @@ func (t *test) wantCount(c *dbq.Client, queue string, n int) {
 	t.failIf(got != n, "queue %q has %d tasks, want %d", queue, got, n)
 }
 
+// lock locks rows in another transaction, as an operator's forgotten session does, by an update that changes nothing.
+// The transaction is rolled back after the case. lock skips the case where a transaction that writes blocks all other
+// writers.
+func (t *test) lock(update string) *sql.Tx {
+	c := t.open()
+	t.rowLocks(c)
+	tx := must(c.DB().BeginTx(t.ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})) // locks no gaps
+	t.Cleanup(func() { _ = tx.Rollback() })
+	must(tx.ExecContext(t.ctx, "UPDATE "+t.Prefix+update))
+	return tx
+}
+
+// lockTasks locks the tasks that a condition selects.
+func (t *test) lockTasks(where string) *sql.Tx { return t.lock("task SET kind = kind WHERE " + where) }
+
+// rowLocks skips a case where a transaction that writes blocks all other writers.
+func (t *test) rowLocks(c *dbq.Client) {
+	if c.Info().Server.OneWriter {
+		t.Skipf("the database has one writer at a time, not locks on rows")
+	}
+}
+
 // rows counts rows, by a pool or in a transaction, in which the query may begin the snapshot.
 func (t *test) rows(in interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row

@@ -172,8 +172,17 @@ func (t *test) effects(c *dbq.Client, table string) map[string][]string {
 	return found
 }
 
-// runWorker runs a worker until stop is called, which waits for its end.
-func (t *test) runWorker(w worker.Worker) (stop func()) { return t.runUntilStopped(w.Run) }
+// runWorker runs a worker, without its log, until stop is called, which waits for its end.
+func (t *test) runWorker(w worker.Worker) (stop func()) {
+	w.Logger = quietLog
+	return t.runUntilStopped(w.Run)
+}
+
+// runUntilEmpty runs a worker until its queue is empty.
+func (t *test) runUntilEmpty(w worker.Worker) {
+	w.UntilEmpty, w.Logger = true, quietLog
+	t.must(w.Run(t.ctx))
+}
 
 // runUntilStopped is runWorker for the Run of a worker or a group.
 func (t *test) runUntilStopped(run func(context.Context) error) (stop func()) {
@@ -208,13 +217,9 @@ func workerCut(t *test) {
 	e := effects{q, table, "worker"}
 	stop := t.runWorker(worker.Worker{Queue: q, Concurrency: 8, Batch: 20, Lease: 2 * time.Second, Backoff: soon,
 		Tuning: worker.Tuning{PollMax: 100 * time.Millisecond},
-		Logger: quietLog, Handler: worker.Func(func(ctx context.Context, task dbq.Task) error {
+		Handler: worker.Func(func(ctx context.Context, task dbq.Task) error {
 			time.Sleep(5 * time.Millisecond)
-			err := e.complete(ctx, task)
-			if err == nil {
-				return nil
-			}
-			return err // a retry, unless the lost commit was one
+			return e.complete(ctx, task) // on an error it retries, unless the lost commit was one
 		})})
 	for range 10 {
 		time.Sleep(time.Duration(t.rand.IntN(100)) * time.Millisecond)
@@ -232,7 +237,7 @@ func workerUnreachable(t *test) {
 	id := t.enqueue(q, dbq.NewTask{})
 	started, causes, second := make(chan struct{}), make(chan error, 1), make(chan struct{})
 	stop := t.runWorker(worker.Worker{Queue: c.Queue("work"), Concurrency: 1, Lease: time.Second,
-		Tuning: worker.Tuning{PollMax: 100 * time.Millisecond}, Logger: quietLog,
+		Tuning: worker.Tuning{PollMax: 100 * time.Millisecond},
 		Handler: worker.HandlerFunc(func(ctx context.Context, task dbq.Task) dbq.Outcome {
 			if task.ID != id {
 				close(second)
@@ -314,9 +319,7 @@ func workerUntilEmpty(t *test) {
 	tx := t.lockTasks("reference = '1'")
 	unlock := time.AfterFunc(500*time.Millisecond, func() { _ = tx.Rollback() })
 	defer unlock.Stop()
-	w := worker.Worker{Queue: q, UntilEmpty: true, Logger: quietLog,
-		Handler: worker.Func(func(context.Context, dbq.Task) error { return nil })}
-	t.must(w.Run(t.ctx))
+	t.runUntilEmpty(worker.Worker{Queue: q, Handler: worker.Func(func(context.Context, dbq.Task) error { return nil })})
 	for _, id := range ids {
 		t.wantState(c, id, dbq.StateCompleted)
 	}
@@ -350,13 +353,13 @@ func workerRefused(t *test) {
 	})
 	var mu sync.Mutex
 	runs := map[uuid.UUID]int{}
-	t.must((&worker.Worker{Queue: q, UntilEmpty: true, Logger: quietLog,
+	t.runUntilEmpty(worker.Worker{Queue: q,
 		Handler: worker.Func(func(_ context.Context, task dbq.Task) error {
 			mu.Lock()
 			defer mu.Unlock()
 			runs[task.ID]++
 			return nil
-		})}).Run(t.ctx))
+		})})
 	for i, id := range ids {
 		want := dbq.StateCompleted
 		if i == bad {
@@ -403,7 +406,6 @@ func workerDrain(t *test) {
 		started, proceed := make(chan struct{}, 50), make(chan struct{})
 		const drain, lease = 500 * time.Millisecond, 25 * time.Second
 		stop := t.runWorker(worker.Worker{Queue: c.Queue(queue), Concurrency: 2, Lease: lease, DrainTimeout: drain,
-			Logger: quietLog,
 			Handler: worker.Func(func(context.Context, dbq.Task) error {
 				started <- struct{}{}
 				<-proceed
@@ -442,7 +444,7 @@ func (t *test) inTransactions(c *dbq.Client, n int, takes func() time.Duration) 
 	table := t.effectTable(c)
 	ids := t.enqueueMany(q, n, nil)
 	e := effects{q, table, "worker"}
-	w := worker.Worker{Queue: q, Concurrency: n, Lease: poolLease, UntilEmpty: true, Logger: quietLog,
+	t.runUntilEmpty(worker.Worker{Queue: q, Concurrency: n, Lease: poolLease,
 		Observe: func(ev worker.Observation) {
 			t.failIf(ev.Type == worker.LeaseLost, "the lease of task %s is lost", ev.Task.ID)
 		},
@@ -461,8 +463,7 @@ func (t *test) inTransactions(c *dbq.Client, n int, takes func() time.Duration) 
 				return context.Cause(ctx)
 			}
 			return tx.Commit()
-		})}
-	t.must(w.Run(t.ctx))
+		})})
 	for _, id := range ids {
 		t.wantCompleted(c, id, 1)
 	}
@@ -491,7 +492,6 @@ func (t *test) loseMark(r proxy.Rule) (marked bool) {
 	var calls atomic.Int64
 	stop := t.runWorker(worker.Worker{Queue: q, Concurrency: 1, Lease: time.Second,
 		Tuning: worker.Tuning{PollMax: 50 * time.Millisecond},
-		Logger: quietLog,
 		Handler: worker.Func(func(context.Context, dbq.Task) error {
 			calls.Add(1)
 			return nil
@@ -596,7 +596,7 @@ func workerTxFails(t *test) {
 		func() error { return errors.Join(dbq.ErrConflict, errBoom) }, // does not count
 	}
 	id := t.enqueue(q, dbq.NewTask{MaxAttempts: 3})
-	stop := t.runWorker(worker.Worker{Queue: q, Concurrency: 1, Lease: time.Minute, Logger: quietLog,
+	stop := t.runWorker(worker.Worker{Queue: q, Concurrency: 1, Lease: time.Minute,
 		Tuning: worker.Tuning{PollMax: 50 * time.Millisecond}, Backoff: soon,
 		Handler: worker.TxFunc(func(ctx context.Context, tx *sql.Tx, task dbq.Task) error {
 			if _, err := tx.ExecContext(ctx, "INSERT INTO "+side+" (n) VALUES (1)"); err != nil {
@@ -622,7 +622,7 @@ func workerTxForeign(t *test) {
 	const n = 20
 	t.enqueueMany(q, n, nil)
 	var calls atomic.Int64
-	stop := t.runWorker(worker.Worker{Queue: q, Concurrency: 1, Logger: quietLog,
+	stop := t.runWorker(worker.Worker{Queue: q, Concurrency: 1,
 		Backoff: func(int) time.Duration { return long },
 		Handler: worker.TxFunc(func(context.Context, *sql.Tx, dbq.Task) error {
 			calls.Add(1)
@@ -641,7 +641,7 @@ func workerTxNone(t *test) {
 	direct, c := t.open(), t.openDSN(dsn)
 	id := t.enqueue(direct.Queue("away"), dbq.NewTask{MaxAttempts: 1})
 	var calls atomic.Int64
-	stop := t.runWorker(worker.Worker{Queue: c.Queue("away"), Concurrency: 1, Logger: quietLog,
+	stop := t.runWorker(worker.Worker{Queue: c.Queue("away"), Concurrency: 1,
 		Tuning: worker.Tuning{PollMax: 50 * time.Millisecond},
 		Middleware: []worker.Middleware{func(next worker.Handler) worker.Handler {
 			return worker.HandlerFunc(func(ctx context.Context, task dbq.Task) dbq.Outcome {

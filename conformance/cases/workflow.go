@@ -447,7 +447,7 @@ func workflowKilled(t *test) {
 	})
 	for i, queue := range queues {
 		stop := t.runWorker(worker.Worker{Queue: c.Queue(queue),
-			Tuning: worker.Tuning{Unlisted: queue == "unlisted"}, Logger: quietLog,
+			Tuning:  worker.Tuning{Unlisted: queue == "unlisted"},
 			Handler: worker.Func(func(context.Context, dbq.Task) error { return nil })})
 		t.eventually("the last step is completed by a worker that is "+queue, func() bool {
 			last, err := c.Get(t.ctx, ws[i].Tasks[2])
