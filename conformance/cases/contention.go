@@ -171,43 +171,47 @@ func enqueueWhileCheckout(t *test) {
 	t.wantAll(t.checkTranscript(clients[0], rec.Records()), dbq.StateCompleted)
 }
 
-func duplicateEnqueueRace(t *test) {
-	clients := t.twoClients()
+// raceBatches lets several workers enqueue the same n tasks, each in an order and in batches of its own, and wants n
+// tasks in the queue then. added gets each outcome, one at a time.
+func (t *test) raceBatches(queue string, n int, task func(k int, rng *rand.Rand) dbq.NewTask,
+	added func(k int, o dbq.Enqueued)) {
 	const racers = 8
-	refs := t.load(60)
-	rng := t.rngs(racers)
+	clients, rngs := t.twoClients(), t.rngs(racers)
 	var mu sync.Mutex
-	added, ids := map[string]int{}, map[string]map[uuid.UUID]bool{}
-	note := func(ref string, o dbq.Enqueued) {
-		mu.Lock()
-		defer mu.Unlock()
-		if !o.Duplicate {
-			added[ref]++
-		}
-		if ids[ref] == nil {
-			ids[ref] = map[uuid.UUID]bool{}
-		}
-		ids[ref][o.ID] = true
-	}
 	t.concurrently(racers, func(ctx context.Context, i int) {
-		q := clients[i%2].Queue("unique")
-		order := rng[i].Perm(refs)
-		for len(order) > 0 {
-			ts := make([]dbq.NewTask, min(len(order), 1+rng[i].IntN(refs)))
+		q, rng := clients[i%2].Queue(queue), rngs[i]
+		for order := rng.Perm(n); len(order) > 0; {
+			ts := make([]dbq.NewTask, min(len(order), 1+rng.IntN(n)))
 			for k := range ts {
-				ts[k].Reference = fmt.Sprintf("ref-%d", order[k])
+				ts[k] = task(order[k], rng)
 			}
+			out := must(q.EnqueueMany(ctx, ts))
+			mu.Lock()
+			for k, o := range out {
+				added(order[k], o)
+			}
+			mu.Unlock()
 			order = order[len(ts):]
-			for k, o := range must(q.EnqueueMany(ctx, ts)) {
-				note(ts[k].Reference, o)
-			}
 		}
 	})
-	for ref, known := range ids {
-		t.failIf(len(known) != 1 || added[ref] != 1,
-			"reference %s: added %d times, and the racers learned %d ids, want one", ref, added[ref], len(known))
+	t.wantCount(clients[0], queue, n)
+}
+
+func duplicateEnqueueRace(t *test) {
+	refs := t.load(60)
+	added, id := make([]int, refs), make([]uuid.UUID, refs)
+	t.raceBatches("unique", refs, func(k int, _ *rand.Rand) dbq.NewTask {
+		return dbq.NewTask{Reference: fmt.Sprintf("ref-%d", k)}
+	}, func(k int, o dbq.Enqueued) {
+		if !o.Duplicate {
+			added[k]++
+		}
+		t.failIf(id[k] != uuid.Nil && id[k] != o.ID, "the racers got the ids %s and %s for reference %d", id[k], o.ID, k)
+		id[k] = o.ID
+	})
+	for k, n := range added {
+		t.failIf(n != 1, "reference %d was added %d times, want once", k, n)
 	}
-	t.wantCount(clients[0], "unique", refs)
 }
 
 // behavior describes how a worker of drain handles its tasks. The shares are of 100 tasks.

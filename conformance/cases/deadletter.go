@@ -275,9 +275,7 @@ func redrive(t *test) {
 	ops := admin.New(c)
 	poison := func(kind string, n int) []uuid.UUID {
 		ids := t.enqueueMany(q, n, func(_ int, nt *dbq.NewTask) { nt.Kind = kind })
-		for _, task := range t.checkout(q, n, long) {
-			t.must(q.Settle(t.ctx, task.Lease, dbq.Poisoned(errBoom)))
-		}
+		t.endAll(q, t.checkout(q, n, long), dbq.Poisoned(errBoom))
 		return ids
 	}
 	poison("mail", 2) // before the time

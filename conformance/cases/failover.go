@@ -351,9 +351,7 @@ func (t *test) killAndRestart(next int, soon func()) {
 	t.must(sleep(t.ctx, downTime))
 	back := time.Now()
 	t.must(cl.Restart(t.ctx, node))
-	for _, task := range t.checkout(q, 1, long) { // no case is to find it
-		t.must(q.Settle(t.ctx, task.Lease, dbq.Deleted()))
-	}
+	t.endAll(q, t.checkout(q, 1, long), dbq.Deleted()) // no case is to find it
 	t.Logf("node %d: killed in %.1f s, the first write after %.1f s, back in %.1f s", node+1, gone.Seconds(),
 		written.Seconds(), time.Since(back).Seconds())
 }

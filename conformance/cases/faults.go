@@ -364,9 +364,7 @@ func operateBeside(t *test, p *proxy.Proxy, c *dbq.Client, q *dbq.Queue, goesOn 
 				return
 			}
 			otherErr = dbq.ErrWrongState
-			for _, task := range t.checkout(q, 1, long) { // only when the call has happened is there something to take
-				t.must(q.Settle(t.ctx, task.Lease, dbq.Parked(errBoom)))
-			}
+			t.endAll(q, t.checkout(q, 1, long), dbq.Parked(errBoom)) // there is one only when the call has happened
 		})
 	after := t.get(direct, task.ID)
 	what := fmt.Sprintf("cut at %v, the task goes on: %v", r, goesOn)
@@ -388,9 +386,7 @@ func operateBeside(t *test, p *proxy.Proxy, c *dbq.Client, q *dbq.Queue, goesOn 
 
 // completeDue completes what is due.
 func (t *test) completeDue(q *dbq.Queue) {
-	for _, task := range t.checkout(q, 100, long) {
-		t.must(q.Complete(t.ctx, task.Lease, nil))
-	}
+	t.endAll(q, t.checkout(q, 100, long), dbq.Completed(nil))
 }
 
 // enqueuedAndGone loses the answer to an enqueue, and completes and removes the task before the enqueue can look for

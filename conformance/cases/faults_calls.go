@@ -651,9 +651,7 @@ func afterEnqueueWorkflow(t *test, direct *dbq.Client, s *faultRun) {
 		t.Fatalf("%s: the workflow cannot be enqueued again: %v (the call returned %v)", s.queue, err, s.err)
 	}
 	for _, n := range []int{1, 2, 1} {
-		for _, task := range t.takeN(q, n, long) {
-			t.must(q.Complete(t.ctx, task.Lease, nil))
-		}
+		t.endAll(q, t.takeN(q, n, long), dbq.Completed(nil))
 	}
 	in := t.list(direct, admin.Filter{Queue: s.queue, States: []dbq.State{dbq.StateCompleted}})
 	if all := t.count(direct, s.queue); len(in) != 4 || all != 4 {

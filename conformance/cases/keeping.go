@@ -455,7 +455,7 @@ func keepingCounted(t *test) {
 	ops := admin.New(c)
 	const keep, n = time.Millisecond, 3
 	for range n {
-		t.must(q.Complete(t.ctx, t.takeNew(q, dbq.NewTask{}, long).Lease, nil))
+		t.settleNew(q, dbq.NewTask{}, dbq.Completed(nil))
 	}
 	t.eventually("the tasks are archived", func() bool {
 		t.clean(q, dbq.Retention{Completed: keep, Archive: true})

@@ -574,9 +574,7 @@ func limitOrderPoison(t *test) {
 		t.must(q.Settle(t.ctx, started[0].Lease, dbq.Poisoned(errBoom)))
 		t.operate(c, admin.Revoke, started[1].ID)
 		if order == admin.OrderSkip {
-			for _, task := range t.wantStarted("the failed ones are skipped", q, ids[2], ids[3]) {
-				t.must(q.Complete(t.ctx, task.Lease, nil))
-			}
+			t.endAll(q, t.wantStarted("the failed ones are skipped", q, ids[2], ids[3]), dbq.Completed(nil))
 			t.operate(c, admin.Reenqueue, ids[0])
 			t.wantStarted("one is reenqueued", q, ids[0], ids[5])
 			continue
@@ -586,9 +584,7 @@ func limitOrderPoison(t *test) {
 		next := t.wantStarted("one is cancelled", q, ids[3])
 		t.operate(c, admin.Purge, started[0].ID)
 		next = append(next, t.wantStarted("one is removed", q, ids[2])...)
-		for _, task := range next {
-			t.must(q.Settle(t.ctx, task.Lease, dbq.Poisoned(errBoom)))
-		}
+		t.endAll(q, next, dbq.Poisoned(errBoom))
 		t.operate(c, admin.Reenqueue, ids[2])
 		t.wantStarted("one is reenqueued", q, ids[2])
 	}
@@ -672,9 +668,7 @@ func limitKilled(t *test) {
 		if n := len(t.list(c, admin.Filter{Queue: "q", States: []dbq.State{dbq.StateProcessing}})); n > most {
 			t.Fatalf("%d tasks are leased, the limit is %d", n, most)
 		}
-		for _, task := range t.checkout(q, 2, long) {
-			t.must(q.Complete(t.ctx, task.Lease, nil))
-		}
+		t.endAll(q, t.checkout(q, 2, long), dbq.Completed(nil))
 		return t.idle(t.ctx, c)
 	})
 	t.failIf(t.crashes(c, ids) == 0, "no process was killed while it held a task")

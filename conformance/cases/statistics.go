@@ -86,9 +86,7 @@ func statisticsSamples(t *test) {
 			nt.Delay = time.Hour
 		}
 	})
-	for _, task := range t.checkout(q, 5, long)[:3] {
-		t.must(q.Settle(t.ctx, task.Lease, dbq.Parked(errBoom)))
-	}
+	t.endAll(q, t.checkout(q, 5, long)[:3], dbq.Parked(errBoom))
 	t.enqueue(c.Queue("without"), dbq.NewTask{})
 	t.settleNew(c.Queue("done"), dbq.NewTask{}, dbq.Completed(nil))
 	minutes := time.Now().Truncate(time.Minute)

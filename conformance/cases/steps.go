@@ -159,6 +159,13 @@ func allTo(o dbq.Outcome, leases ...dbq.Lease) []dbq.Settlement {
 	return ss
 }
 
+// endAll ends the attempts of tasks alike, one by one.
+func (t *test) endAll(q *dbq.Queue, tasks []dbq.Task, o dbq.Outcome) {
+	for _, task := range tasks {
+		t.must(q.Settle(t.ctx, task.Lease, o))
+	}
+}
+
 // takeOver takes a task whose lease has expired. It may need several checkouts: not each one looks for such tasks.
 func (t *test) takeOver(q *dbq.Queue, id uuid.UUID, lease time.Duration) dbq.Task {
 	var task dbq.Task

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -593,33 +594,17 @@ func uniqueRace(t *test) {
 }
 
 func uniqueMany(t *test) {
-	clients := t.twoClients()
-	const racers = 8
-	keys := t.load(40)
-	rng := t.rngs(racers)
+	keys, added := t.load(40), 0
 	rules := []dbq.UniqueConflict{dbq.UniqueKeep, dbq.UniqueReplace, dbq.UniqueDebounce}
-	var added atomic.Int64
-	t.concurrently(racers, func(ctx context.Context, i int) {
-		q := clients[i%2].Queue("unique")
-		order := rng[i].Perm(keys)
-		for len(order) > 0 {
-			ts := make([]dbq.NewTask, min(len(order), 1+rng[i].IntN(keys)))
-			for k := range ts {
-				ts[k] = dbq.NewTask{Delay: long, Priority: rng[i].IntN(3), Unique: &dbq.Unique{
-					Key: fmt.Sprint(order[k]), While: dbq.UniqueUnfinished, OnConflict: rules[rng[i].IntN(3)],
-				}}
-			}
-			order = order[len(ts):]
-			for _, o := range must(q.EnqueueMany(ctx, ts)) {
-				if !o.Duplicate && !o.Replaced && !o.Debounced {
-					added.Add(1)
-				}
-			}
+	t.raceBatches("unique", keys, func(k int, rng *rand.Rand) dbq.NewTask {
+		return dbq.NewTask{Delay: long, Priority: rng.IntN(3), Unique: &dbq.Unique{
+			Key: fmt.Sprint(k), While: dbq.UniqueUnfinished, OnConflict: rules[rng.IntN(3)]}}
+	}, func(_ int, o dbq.Enqueued) {
+		if !o.Duplicate && !o.Replaced && !o.Debounced {
+			added++
 		}
 	})
-	if n := t.count(clients[0], "unique"); n != keys || int(added.Load()) != keys {
-		t.Errorf("there are %d tasks, and %d were reported as added, want %d", n, added.Load(), keys)
-	}
+	t.failIf(added != keys, "%d tasks were reported as added, want %d", added, keys)
 }
 
 func uniqueOnlyOneRuns(t *test) {

@@ -572,9 +572,7 @@ func workflowPool(t *test) {
 	seconds := t.pairs(direct, 2*conns)
 	other := t.enqueue(direct.Queue("other"), dbq.NewTask{})
 	tx := t.lockIDs(direct, "task", "id", seconds...)
-	for _, task := range t.takeN(c.Queue("first"), len(seconds), long) {
-		t.must(c.Queue("first").Complete(t.ctx, task.Lease, nil))
-	}
+	t.endAll(c.Queue("first"), t.takeN(c.Queue("first"), len(seconds), long), dbq.Completed(nil))
 	ctx, cancel := context.WithTimeout(t.ctx, 10*time.Second)
 	defer cancel()
 	tasks := must(c.Queue("other").Checkout(ctx, 1, long))
