@@ -436,14 +436,7 @@ func keepingArchiveOfID(t *test) {
 	t.failIf(len(archived) != 6 || !slices.Equal(got, want),
 		"the archive has %d tasks, and %q of the id; want 6 and %q", len(archived), got, want)
 	for size := 1; size < len(archived); size++ {
-		var paged []dbq.Task
-		for f := (admin.Filter{Queue: "q", Limit: size}); ; {
-			page := must(admin.New(c).Archived(t.ctx, f))
-			if paged = append(paged, page.Tasks...); !page.More {
-				break
-			}
-			f = f.From(page.Next)
-		}
+		paged := t.pages(admin.Filter{Queue: "q", Limit: size}, admin.New(c).Archived)
 		t.failIf(!slices.EqualFunc(paged, archived, func(a, b dbq.Task) bool { return a.ID == b.ID && a.Fence == b.Fence }),
 			"pages of %d have %d tasks, want the same as the list: %d", size, len(paged), len(archived))
 	}

@@ -284,11 +284,16 @@ func (t *test) wantNone(what string, q *dbq.Queue) {
 	}
 }
 
-// list returns every task that a filter selects, page by page.
+// list returns every task that a filter selects.
 func (t *test) list(c *dbq.Client, f admin.Filter) []dbq.Task {
-	var all []dbq.Task
-	for f.Limit = 100; ; {
-		page := must(admin.New(c).List(t.ctx, f))
+	f.Limit = 100
+	return t.pages(f, admin.New(c).List)
+}
+
+// pages reads a listing page by page.
+func (t *test) pages(f admin.Filter, read func(context.Context, admin.Filter) (admin.Page, error)) (all []dbq.Task) {
+	for {
+		page := must(read(t.ctx, f))
 		if all = append(all, page.Tasks...); !page.More {
 			return all
 		}
