@@ -100,22 +100,18 @@ func auditCut(t *test) {
 		}},
 		{"pause queue", func(queue string, _ uuid.UUID) error { return ops.PauseQueue(t.ctx, queue) }},
 	} {
-		for _, answer := range []bool{false, true} {
-			for k := 1; k <= maxRequests; k++ {
-				queue := fmt.Sprintf("%s %v %d", call.action, answer, k)
-				id := t.enqueue(direct.Queue(queue), dbq.NewTask{})
-				p.Set(proxy.Rule{AtRequest: k, LoseAnswer: answer})
-				err := call.call(queue, id)
-				fired := p.Heal()
-				t.failIf(err != nil && !errors.Is(err, dbq.ErrMayHaveHappened) && !errors.Is(err, dbq.ErrUnavailable),
-					"%s: %v", queue, err)
-				if entries := t.audit(direct, admin.AuditFilter{Queue: queue}); err == nil && len(entries) != 1 {
-					t.Errorf("after %s there are %d entries", queue, len(entries))
-				}
-				if !fired {
-					break
-				}
+		t.eachRequestAndAnswer(call.action, proxy.Rule{}, func(r proxy.Rule) bool {
+			q := ownQueue(direct)
+			id := t.enqueue(q, dbq.NewTask{})
+			p.Set(r)
+			err := call.call(q.Name(), id)
+			fired := p.Heal()
+			t.failIf(err != nil && !errors.Is(err, dbq.ErrMayHaveHappened) && !errors.Is(err, dbq.ErrUnavailable),
+				"%s, cut at %v: %v", call.action, r, err)
+			if entries := t.audit(direct, admin.AuditFilter{Queue: q.Name()}); err == nil && len(entries) != 1 {
+				t.Errorf("after %s, cut at %v, there are %d entries", call.action, r, len(entries))
 			}
-		}
+			return fired
+		})
 	}
 }

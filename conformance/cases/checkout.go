@@ -3,7 +3,6 @@ package cases
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -39,13 +38,11 @@ func checkoutCases() []Case {
 		Case{Name: "NewTokenEachTime", run: checkoutFreshMark,
 			Law: "Two checkouts of one client never return the same task while its lease is valid."},
 		Case{Name: "TwoClientsWithOneName", run: checkoutTwins,
-			Law: "Two clients of the same name are two holders: each takes over what the other abandoned, and their " +
-				"checkouts have different tokens."},
+			Law: "Two clients of one name are two holders: each takes over from the other, and their tokens differ."},
 		Case{Name: "ExpiredUnderBacklogIsTaken", run: checkoutExpiredUnderBacklog,
 			Law: "A task whose lease expired is taken over, even behind a backlog of due tasks."},
 		Case{Name: "DeadWorkersTasksAreNotDelayed", run: checkoutManyExpired,
-			Law: "The many tasks of a dead worker are taken over as fast as checkouts come, even behind a backlog of due " +
-				"tasks."},
+			Law: "A dead worker's many tasks are taken over as fast as checkouts come, even behind a backlog of due tasks."},
 		Case{Name: "ExpiredAndReadyTogether", run: checkoutBoth,
 			Law: "One checkout takes both tasks whose lease expired and tasks that are due, each once."},
 		Case{Name: "LockedRowsAreSkipped", run: checkoutPassesLocked,
@@ -54,11 +51,9 @@ func checkoutCases() []Case {
 			Law: "A checkout returns at most WithMaxCheckoutBytes of payload, in order, and reports that it left tasks " +
 				"behind; a task larger than that is returned alone."},
 		Case{Name: "BytesAreBoundedInTakeover", run: checkoutBytesOfExpired,
-			Law: "A checkout that takes over expired tasks returns at most WithMaxCheckoutBytes of payload; repeated " +
-				"checkouts take over every task."},
+			Law: "A takeover returns at most WithMaxCheckoutBytes of payload; repeated checkouts take over every task."},
 		Case{Name: "TaskLargerThanMaxPayload", run: checkoutLargerThanEnqueued,
-			Law: "A task larger than a client's WithMaxPayload, enqueued by another client, is checked out whole and blocks " +
-				"no other task."},
+			Law: "A task larger than the client's own WithMaxPayload is checked out whole and blocks no other task."},
 	)
 }
 
@@ -76,7 +71,7 @@ func checkoutOnce(t *test) {
 		}
 		for _, task := range tasks[:10] {
 			if row := t.get(c, task.ID); row.Attempt != task.Attempt || row.Fence != task.Fence {
-				t.Fatalf("the checkout says attempt %d and fence %d, the row %d and %d", task.Attempt, task.Fence, row.Attempt,
+				t.Fatalf("the checkout returned attempt %d and fence %d, the row %d and %d", task.Attempt, task.Fence, row.Attempt,
 					row.Fence)
 			}
 		}
@@ -149,7 +144,7 @@ func checkoutFreshMark(t *test) {
 }
 
 func checkoutTwins(t *test) {
-	// Both make their first checkout, so that nothing but the clients themselves tells the two apart.
+	// Both make their first checkout, so that they differ in nothing but the client.
 	a, b := t.open(dbq.WithName("one name for both")), t.open(dbq.WithName("one name for both"))
 	if a, b := a.Info(), b.Info(); a.ID == b.ID || a.Name != b.Name {
 		t.Errorf("two clients called %q and %q have the ids %q and %q, want different ones", a.Name, b.Name, a.ID, b.ID)
@@ -183,44 +178,29 @@ func checkoutExpiredUnderBacklog(t *test) {
 
 func checkoutManyExpired(t *test) {
 	const dead, batch = 120, 10
-	c, q := t.openQueue()
+	q := t.open().Queue("q")
 	t.enqueueMany(q, dead, nil)
-	abandoned := map[uuid.UUID]bool{}
-	for _, task := range t.checkout(q, dead, short) {
-		abandoned[task.ID] = true
-	}
-	for id := range abandoned {
-		t.awaitExpiry(c, id)
-	}
+	abandoned := idsOf(t.abandonN(q, dead))
 	t.enqueueMany(q, 3*dead, nil)
 	first := t.open().Queue("q") // it has not looked yet
 	for k := range dead / batch {
 		for _, task := range t.checkout(first, batch, long) {
-			if !abandoned[task.ID] {
+			i := slices.Index(abandoned, task.ID)
+			if i < 0 {
 				t.Fatalf("checkout %d of %d returned a due task, want none before all %d are taken over", k+1, batch, dead)
 			}
-			delete(abandoned, task.ID)
+			abandoned = slices.Delete(abandoned, i, i+1)
 		}
 	}
 	t.failIf(len(abandoned) > 0, "%d of %d tasks are left after as many checkouts as they needed", len(abandoned), dead)
 }
 
 func checkoutBoth(t *test) {
-	c, q := t.openQueue()
+	q := t.open().Queue("q")
 	want := t.enqueueMany(q, 3, nil)
-	t.checkout(q, 3, short)
-	for _, id := range want {
-		t.awaitExpiry(c, id)
-	}
+	t.abandonN(q, 3)
 	want = append(want, t.enqueueMany(q, 5, nil)...)
-	var got []dbq.Task
-	t.eventually("all eight tasks are taken", func() bool {
-		got = append(got, t.checkout(q, 10, long)...)
-		return len(got) >= 8
-	})
-	if ids := sortedIDs(idsOf(got)); !slices.Equal(ids, sortedIDs(want)) {
-		t.Errorf("got the %d tasks %v, want each of %v once", len(ids), ids, want)
-	}
+	t.wantSameIDs("checked out", idsOf(t.takeN(q, 8, long)), want)
 }
 
 // shuffledDue enqueues n tasks in random order, each overdue by another number of minutes, and returns their ids with
@@ -323,30 +303,14 @@ func checkoutLarge(t *test) {
 	t.wantIDs("one checkout", t.checkout(q, dbq.MaxCheckout, long), want)
 }
 
-// lockRows locks the tasks with these references in another transaction, which is rolled back after the case, as an
-// operator's forgotten session does. It skips the case where a transaction that writes blocks all other writers.
-func (t *test) lockRows(references ...string) *sql.Tx {
-	other := t.open()
-	tx := t.beginTx(other)
-	for _, reference := range references {
-		must(tx.ExecContext(t.ctx, fmt.Sprintf("UPDATE %stask SET kind = kind WHERE reference = '%s'", t.Prefix,
-			reference)))
-	}
-	t.skipOneWriter(tx)
-	return tx
-}
-
 func checkoutPassesLocked(t *test) {
+	const locked = 5
 	q := t.open().Queue("q")
-	t.enqueue(q, dbq.NewTask{Reference: "expired"})
+	t.enqueue(q, dbq.NewTask{Reference: "locked"})
 	t.abandon(q)
-	locked := []string{"expired"}
-	t.enqueueMany(q, 4, func(i int, nt *dbq.NewTask) {
-		nt.Reference = fmt.Sprint("due ", i)
-		locked = append(locked, nt.Reference)
-	})
+	t.enqueueMany(q, locked-1, func(i int, nt *dbq.NewTask) { nt.Reference = fmt.Sprint("locked, due ", i) })
 	free := t.enqueueMany(q, 5, nil)
-	tx := t.lockRows(locked...)
+	tx := t.lockTasks("reference LIKE 'locked%'")
 
 	// The client is new, so that it looks for expired leases first. A server gives up waiting for a lock much later.
 	q = t.open().Queue("q")
@@ -364,14 +328,13 @@ func checkoutPassesLocked(t *test) {
 		t.must(take(1))
 	}
 	for _, id := range free {
-		if got[id.String()] != 1 {
-			t.Errorf("task %s, which nobody had locked, was handed out %d times, want once", id, got[id.String()])
-		}
+		t.failIf(got[id.String()] != 1,
+			"task %s, which nobody had locked, was handed out %d times, want once", id, got[id.String()])
 	}
 	t.must(tx.Rollback())
 	t.eventually("the others are handed out when they are not locked any more", func() bool {
 		t.must(take(10))
-		return len(got) == len(free)+len(locked)
+		return len(got) == len(free)+locked
 	})
 }
 
@@ -456,10 +419,7 @@ func checkoutBytesOfExpired(t *test) {
 	// What is taken over may come with what is due, and some attempts are exhausted.
 	ids := t.sizedTasks(q, sizes, func(i int, nt *dbq.NewTask) { nt.MaxAttempts = 1 + i%4 })
 	size := func(id uuid.UUID) int { return sizes[slices.Index(ids, id)] }
-	others := t.open().Queue("q")
-	for _, task := range t.checkout(others, 20, short) {
-		t.awaitExpiry(c, task.ID)
-	}
+	t.abandonN(t.open().Queue("q"), 20)
 	seen := map[uuid.UUID]bool{}
 	for rounds := 0; len(seen) < len(ids); rounds++ {
 		if rounds > 2*len(ids) {

@@ -98,7 +98,7 @@ func clockTimes(t *test) {
 	between("updated at the failure", row.Updated, before, after)
 
 	before = t.now(c)
-	t.must(admin.New(c).Operate(t.ctx, admin.Reenqueue, id))
+	t.operate(c, admin.Reenqueue, id)
 	after = t.now(c)
 	between("due after the reenqueue", t.get(c, id).Due, before, after)
 }
@@ -108,15 +108,13 @@ func clockOneMoment(t *test) {
 	t.enqueueMany(q, 50, nil)
 	rows := t.list(c, admin.Filter{Queue: "q"})
 	for _, row := range rows {
-		if !row.Created.Equal(rows[0].Created) || !row.Due.Equal(row.Created) || !row.Updated.Equal(row.Created) {
-			t.Errorf("one of 50 tasks was created at %v, due at %v, updated at %v, and the first one at %v", row.Created,
-				row.Due, row.Updated, rows[0].Created)
-		}
+		t.failIf(!row.Created.Equal(rows[0].Created) || !row.Due.Equal(row.Created) || !row.Updated.Equal(row.Created),
+			"one of 50 tasks was created at %v, due at %v, updated at %v, and the first one at %v", row.Created,
+			row.Due, row.Updated, rows[0].Created)
 	}
 	tasks := t.checkout(q, 50, long)
 	for _, task := range tasks {
-		if !task.LeaseUntil.Equal(tasks[0].LeaseUntil) {
-			t.Errorf("one of 50 leases ends at %v, and the first one at %v", task.LeaseUntil, tasks[0].LeaseUntil)
-		}
+		t.failIf(!task.LeaseUntil.Equal(tasks[0].LeaseUntil),
+			"one of 50 leases ends at %v, and the first one at %v", task.LeaseUntil, tasks[0].LeaseUntil)
 	}
 }

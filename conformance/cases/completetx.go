@@ -11,11 +11,9 @@ import (
 func completeTxCases() []Case {
 	return inGroup("CompleteTx",
 		Case{Name: "AtomicWithCallersWrite", Once: true, run: completeTxAtomic,
-			Law: "A completion in the caller's transaction and the caller's own changes become visible together or not at " +
-				"all."},
+			Law: "A completion in a transaction and the caller's own changes become visible together or not at all."},
 		Case{Name: "LostLeaseRollsBackEffects", Once: true, run: completeTxLost,
-			Law: "A worker whose task was taken over gets ErrLeaseLost inside its transaction, can still roll it back, and " +
-				"leaves no effects."},
+			Law: "A worker whose task was taken over gets ErrLeaseLost in its transaction; rolled back, it leaves no effects."},
 		Case{Name: "Deleted", Once: true, run: settleDeleted,
 			Law: "Deleted completes and removes the task in one step, and a second call returns ErrLeaseLost."},
 		Case{Name: "EachKindOfTx", Once: true, run: completeTxKinds,
@@ -23,11 +21,11 @@ func completeTxCases() []Case {
 	)
 }
 
-// sideTable creates a table as an application has, by SQL that every engine understands, and returns its name. It has a
-// primary key, which some servers require of every table.
-func (t *test) sideTable(c *dbq.Client) string {
-	name := t.Prefix + "side"
-	must(c.DB().ExecContext(t.ctx, "CREATE TABLE "+name+" (n INTEGER NOT NULL PRIMARY KEY)"))
+// createTable creates a table as an application has, by SQL that every engine understands, and returns its name. The
+// columns need a primary key, which some servers require of every table.
+func (t *test) createTable(c *dbq.Client, name, columns string) string {
+	name = t.Prefix + name
+	must(c.DB().ExecContext(t.ctx, fmt.Sprintf("CREATE TABLE %s (%s)", name, columns)))
 	t.drops(Object{name, func(ctx context.Context) error {
 		_, pool, err := sqlrun.Open(ctx, t.DSN)
 		if err != nil {
@@ -40,10 +38,9 @@ func (t *test) sideTable(c *dbq.Client) string {
 	return name
 }
 
-// sideRows counts the rows of the application's table.
-func (t *test) sideRows(c *dbq.Client, table string) (n int) {
-	t.must(c.DB().QueryRowContext(t.ctx, "SELECT count(*) FROM "+table).Scan(&n))
-	return n
+// sideTable creates a table of numbers.
+func (t *test) sideTable(c *dbq.Client) string {
+	return t.createTable(c, "side", "n INTEGER NOT NULL PRIMARY KEY")
 }
 
 func completeTxAtomic(t *test) {
@@ -59,9 +56,8 @@ func completeTxAtomic(t *test) {
 	t.wantUnchanged("the transaction that has not committed", other, before)
 	t.must(tx.Commit())
 
-	row := t.wantState(other, task.ID, dbq.StateCompleted)
-	t.failIf(string(row.Result) != "result", "the result is %q, want %q", row.Result, "result")
-	if n := t.sideRows(c, side); n != 1 {
+	t.wantResult(other, task.ID, "result")
+	if n := t.rows(c.DB(), side); n != 1 {
 		t.Errorf("the caller's table has %d rows, want 1", n)
 	}
 }
@@ -85,7 +81,7 @@ func completeTxLost(t *test) {
 		t.must(tx.Rollback())
 		t.wantUnchanged(name+" by the old holder", c, before)
 	}
-	if n := t.sideRows(c, side); n != 0 {
+	if n := t.rows(c.DB(), side); n != 0 {
 		t.Errorf("the old holder left %d rows in its own table, want none", n)
 	}
 }
@@ -106,38 +102,27 @@ func settleDeleted(t *test) {
 
 func completeTxKinds(t *test) {
 	c := t.open()
-	side := t.sideTable(c)
-	names, kinds := t.transactions()
-	for i, kind := range names {
+	side, n := t.sideTable(c), 0
+	t.eachKindOfTx(c, func(kind string, begin func() (dbq.Tx, func(commit bool))) {
+		n++
 		q := c.Queue(kind)
 		kept, removed := t.takeNew(q, dbq.NewTask{}, long), t.takeNew(q, dbq.NewTask{}, long)
-		for _, end := range []string{"rollback", "commit"} {
-			tx, commit, rollback, err := kinds[kind](t.ctx, c)
-			t.must(err)
-			finish := map[string]func() error{"rollback": rollback, "commit": commit}[end]
-			if _, err = tx.ExecContext(t.ctx, fmt.Sprintf("INSERT INTO %s (n) VALUES (%d)", side, i)); err == nil {
-				err = q.CompleteTx(t.ctx, tx, kept.Lease, []byte{0, 255})
-			}
-			if err == nil {
-				err = q.SettleTx(t.ctx, tx, removed.Lease, dbq.Deleted())
-			}
-			if err != nil {
-				_ = rollback()
-				t.Fatalf("in a %s: %v", kind, err)
-			}
+		for _, commit := range []bool{false, true} {
+			tx, end := begin()
+			must(tx.ExecContext(t.ctx, fmt.Sprintf("INSERT INTO %s (n) VALUES (%d)", side, n)))
+			t.must(q.CompleteTx(t.ctx, tx, kept.Lease, []byte{0, 255}))
+			t.must(q.SettleTx(t.ctx, tx, removed.Lease, dbq.Deleted()))
 			t.wantErr("completing twice in a "+kind, q.CompleteTx(t.ctx, tx, kept.Lease, nil), dbq.ErrLeaseLost)
-			t.must(finish())
-			if end == "rollback" {
+			end(commit)
+			if !commit {
 				t.wantState(c, kept.ID, dbq.StateProcessing)
 				t.wantState(c, removed.ID, dbq.StateProcessing)
 			}
 		}
-		if row := t.wantState(c, kept.ID, dbq.StateCompleted); string(row.Result) != "\x00\xff" {
-			t.Errorf("completed in a %s with the result %q, want %q", kind, row.Result, "\x00\xff")
-		}
+		t.wantResult(c, kept.ID, "\x00\xff")
 		t.wantGone(c, removed.ID)
-		if n := t.sideRows(c, side); n != i+1 {
-			t.Errorf("after a %s committed the caller's table has %d rows, want %d", kind, n, i+1)
+		if got := t.rows(c.DB(), side); got != n {
+			t.Errorf("after a %s committed the caller's table has %d rows, want %d", kind, got, n)
 		}
-	}
+	})
 }

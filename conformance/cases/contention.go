@@ -25,26 +25,20 @@ func contentionCases() []Case {
 		Case{Name: "NoDoubleDelivery", Alone: true, run: noDoubleDelivery,
 			Law: "Many workers that drain one queue never hold the same task at the same time, and settle each task once."},
 		Case{Name: "NoLostTask", Alone: true, run: noLostTask,
-			Law: "A task whose workers die, fail and release it is handed out until it is completed; none is lost or " +
-				"completed twice."},
+			Law: "A task whose workers die, fail and release it is handed out until it is completed, and completed once."},
 		Case{Name: "EnqueueWhileCheckout", Alone: true, run: enqueueWhileCheckout,
-			Law: "While others enqueue, and there are at least as many tasks as workers, every worker that keeps checking " +
-				"out gets a task."},
+			Law: "With at least as many tasks as workers, each worker that keeps checking out gets one while others enqueue."},
 		Case{Name: "ExpiryWhileComplete", run: expiryWhileComplete,
-			Law: "When a lease expires while its holder completes the task, either the completion or the takeover succeeds, " +
-				"never both."},
+			Law: "When a lease expires during its completion, either the completion or the takeover succeeds, never both."},
 		Case{Name: "OperatorsWhileWorking", Alone: true, run: operatorsWhileWorking,
-			Law: "Operators that cancel, revoke, reenqueue, reject, quarantine, restore and purge at random never make " +
-				"workers share or lose a task."},
+			Law: "Operators' events of every kind, at random, never make workers share or lose a task."},
 		Case{Name: "DuplicateEnqueueRace", run: duplicateEnqueueRace,
 			Law: "Of many concurrent enqueues of one reference, exactly one adds a task, the others get its id, and none " +
 				"fails, whatever the order within their batches."},
 		Case{Name: "KilledProcess", Alone: true, run: killedProcess,
-			Law: "The tasks of a killed worker process are taken over when their leases have expired; none is lost or " +
-				"completed twice."},
+			Law: "A killed process's tasks are taken over when their leases have expired, and each is completed once."},
 		Case{Name: "CrashingTaskEndsInPoison", run: crashingTaskEndsInPoison,
-			Law: "A task that crashes its worker process on every attempt is POISON after the last one, although no failure " +
-				"was ever reported."},
+			Law: "A task that crashes its process on every attempt is POISON after the last one, with no failure reported."},
 	)
 }
 
@@ -157,10 +151,7 @@ func enqueueWhileCheckout(t *test) {
 	t.concurrently(workers, func(ctx context.Context, i int) {
 		w := rec.Caller(fmt.Sprintf("worker %d", i), clients[i%2].Queue("even"))
 		for range each {
-			if _, err := w.Enqueue(ctx, []dbq.NewTask{{}}); err != nil {
-				t.Errorf("%s: enqueue: %v", w.Name, err)
-				return
-			}
+			must(w.Enqueue(ctx, []dbq.NewTask{{}}))
 			tasks, err := w.Checkout(ctx, 1, time.Minute)
 			for err == nil && len(tasks) == 0 { // others took what this checkout looked at, and left what they had brought
 				if err = sleep(ctx, time.Millisecond); err == nil {
@@ -180,50 +171,46 @@ func enqueueWhileCheckout(t *test) {
 	t.wantAll(t.checkTranscript(clients[0], rec.Records()), dbq.StateCompleted)
 }
 
-func duplicateEnqueueRace(t *test) {
-	clients := t.twoClients()
+// raceBatches lets several workers enqueue the same n tasks, each in an order and in batches of its own, and wants n
+// tasks in the queue then. added gets each outcome, one at a time.
+func (t *test) raceBatches(queue string, n int, task func(k int, rng *rand.Rand) dbq.NewTask,
+	added func(k int, o dbq.Enqueued)) {
 	const racers = 8
-	refs := t.load(60)
-	rng := t.rngs(racers)
+	clients, rngs := t.twoClients(), t.rngs(racers)
 	var mu sync.Mutex
-	added, ids := map[string]int{}, map[string]map[uuid.UUID]bool{}
-	note := func(ref string, o dbq.Enqueued) {
-		mu.Lock()
-		defer mu.Unlock()
-		if !o.Duplicate {
-			added[ref]++
-		}
-		if ids[ref] == nil {
-			ids[ref] = map[uuid.UUID]bool{}
-		}
-		ids[ref][o.ID] = true
-	}
 	t.concurrently(racers, func(ctx context.Context, i int) {
-		q := clients[i%2].Queue("unique")
-		order := rng[i].Perm(refs)
-		for len(order) > 0 {
-			ts := make([]dbq.NewTask, min(len(order), 1+rng[i].IntN(refs)))
+		q, rng := clients[i%2].Queue(queue), rngs[i]
+		for order := rng.Perm(n); len(order) > 0; {
+			ts := make([]dbq.NewTask, min(len(order), 1+rng.IntN(n)))
 			for k := range ts {
-				ts[k].Reference = fmt.Sprintf("ref-%d", order[k])
+				ts[k] = task(order[k], rng)
 			}
-			order = order[len(ts):]
-			out, err := q.EnqueueMany(ctx, ts)
-			if err != nil {
-				t.Errorf("racer %d: enqueue of %d: %v", i, len(ts), err)
-				return
-			}
+			out := must(q.EnqueueMany(ctx, ts))
+			mu.Lock()
 			for k, o := range out {
-				note(ts[k].Reference, o)
+				added(order[k], o)
 			}
+			mu.Unlock()
+			order = order[len(ts):]
 		}
 	})
-	for ref, known := range ids {
-		if len(known) != 1 || added[ref] != 1 {
-			t.Errorf("reference %s: added %d times, and the racers learned %d ids, want one", ref, added[ref], len(known))
+	t.wantCount(clients[0], queue, n)
+}
+
+func duplicateEnqueueRace(t *test) {
+	refs := t.load(60)
+	added, id := make([]int, refs), make([]uuid.UUID, refs)
+	t.raceBatches("unique", refs, func(k int, _ *rand.Rand) dbq.NewTask {
+		return dbq.NewTask{Reference: fmt.Sprintf("ref-%d", k)}
+	}, func(k int, o dbq.Enqueued) {
+		if !o.Duplicate {
+			added[k]++
 		}
-	}
-	if n := t.count(clients[0], "unique"); n != refs {
-		t.Errorf("there are %d tasks, want %d", n, refs)
+		t.failIf(id[k] != uuid.Nil && id[k] != o.ID, "the racers got the ids %s and %s for reference %d", id[k], o.ID, k)
+		id[k] = o.ID
+	})
+	for k, n := range added {
+		t.failIf(n != 1, "reference %d was added %d times, want once", k, n)
 	}
 }
 
@@ -347,10 +334,7 @@ func (t *test) produce(ctx context.Context, w *transcript.Caller, n int, rng *ra
 			ts[i] = dbq.NewTask{Priority: rng.IntN(dbq.MaxPriority + 1), MaxAttempts: 1000}
 		}
 		s.left.Add(int64(len(ts))) // before anybody can end them
-		if _, err := w.Enqueue(ctx, ts); err != nil {
-			t.Errorf("%s: enqueue of %d: %v", w.Name, len(ts), err)
-			return
-		}
+		must(w.Enqueue(ctx, ts))
 		n -= len(ts)
 	}
 }
@@ -366,9 +350,7 @@ func expiryWhileComplete(t *test) {
 	holder := rec.Caller("slow worker", q)
 	for range t.load(rounds) {
 		rng := t.rngs(slow)
-		if _, err := rec.Caller("producer", q).Enqueue(t.ctx, make([]dbq.NewTask, slow*each)); err != nil {
-			t.Fatalf("enqueue: %v", err)
-		}
+		must(rec.Caller("producer", q).Enqueue(t.ctx, make([]dbq.NewTask, slow*each)))
 		held := must(holder.Checkout(t.ctx, slow*each, lease))
 		if len(held) != slow*each {
 			t.Fatalf("checkout returned %d tasks, want %d", len(held), slow*each)
@@ -383,14 +365,8 @@ func expiryWhileComplete(t *test) {
 			defer slowDone.Add(1)
 			for k, task := range held[i*each : (i+1)*each] {
 				jitter := time.Duration(k-each/2)*2*time.Millisecond + time.Duration(rng[i].IntN(2000))*time.Microsecond
-				err := sleep(ctx, max(0, time.Until(task.Lease.Until)+jitter))
-				if err == nil {
-					_, err = holder.Settle(ctx, false, settlement(task.Lease, dbq.Completed(nil))) // the transcript is judged
-				}
-				if err != nil {
-					t.Errorf("%s: %v", holder.Name, err)
-					return
-				}
+				t.must(sleep(ctx, max(0, time.Until(task.Lease.Until)+jitter)))
+				must(holder.Settle(ctx, false, settlement(task.Lease, dbq.Completed(nil)))) // the transcript is judged
 			}
 		})
 	}
@@ -408,24 +384,13 @@ func expiryWhileComplete(t *test) {
 func (t *test) takeOverUntil(ctx context.Context, w *transcript.Caller, stop func() bool) {
 	for {
 		ending := stop()
-		tasks, err := w.Checkout(ctx, 5, time.Minute)
-		if err == nil && len(tasks) == 0 {
-			if ending && t.idle(ctx, w.Queue.Client()) {
-				return
-			}
-			err = sleep(ctx, time.Millisecond)
-		}
-		if len(tasks) > 0 && err == nil {
-			err = sleep(ctx, 2*time.Millisecond) // for the late calls to come in between
-		}
-		for _, task := range tasks {
-			if err == nil {
-				_, err = w.Settle(ctx, false, settlement(task.Lease, dbq.Completed(nil)))
-			}
-		}
-		if err != nil {
-			t.Errorf("%s: %v", w.Name, err)
+		tasks := must(w.Checkout(ctx, 5, time.Minute))
+		if len(tasks) == 0 && ending && t.idle(ctx, w.Queue.Client()) {
 			return
+		}
+		t.must(sleep(ctx, 2*time.Millisecond)) // for the late calls to come in between
+		for _, task := range tasks {
+			must(w.Settle(ctx, false, settlement(task.Lease, dbq.Completed(nil))))
 		}
 	}
 }
@@ -460,17 +425,12 @@ func operatorsWhileWorking(t *test) {
 			w := rec.Caller(fmt.Sprintf("operator %d", i), clients[i%2].Queue("operated"))
 			defer stop.Store(true)
 			for time.Now().Before(end) && !stop.Load() {
-				if err := operateAtRandom(ctx, w, rng[i], ids); err != nil {
-					t.Errorf("%s: %v", w.Name, err)
-					return
-				}
+				t.must(operateAtRandom(ctx, w, rng[i], ids))
 			}
 			return
 		}
 		w := rec.Caller(fmt.Sprintf("worker %d", i), clients[i%2].Queue("operated"))
-		if err := workUntil(ctx, w, rng[i], &stop); err != nil {
-			t.Errorf("%s: %v", w.Name, err)
-		}
+		t.must(workUntil(ctx, w, rng[i], &stop))
 	})
 	t.completeRest(producer)
 	t.wantAll(t.checkTranscript(clients[0], rec.Records()), dbq.StateCompleted)
@@ -531,11 +491,8 @@ func workUntil(ctx context.Context, w *transcript.Caller, rng *rand.Rand, stop *
 // completeRest reenqueues and completes every task that is left.
 func (t *test) completeRest(w *transcript.Caller) {
 	t.eventually("everything is completed", func() bool {
-		for _, f := range []admin.Filter{{States: []dbq.State{dbq.StateError}, Limit: 1000},
-			{States: []dbq.State{dbq.StatePoison}, Limit: 1000}} {
-			if _, err := w.OperateMany(t.ctx, state.Reenqueue, f); err != nil {
-				t.Fatalf("reenqueue: %v", err)
-			}
+		for _, s := range []dbq.State{dbq.StateError, dbq.StatePoison} {
+			must(w.OperateMany(t.ctx, state.Reenqueue, admin.Filter{States: []dbq.State{s}, Limit: 1000}))
 		}
 		tasks := must(w.Checkout(t.ctx, 100, time.Minute))
 		ss := allTo(dbq.Completed(nil), leasesOf(tasks)...)

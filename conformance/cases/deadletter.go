@@ -22,24 +22,20 @@ func deadLetterCases() []Case {
 		Case{Name: "ByExhaustedLease", run: noticeByExhaustedLease,
 			Law: "A task whose last lease expired has its notice when a checkout has moved it to POISON."},
 		Case{Name: "ByCallersTransaction", run: noticeInCallersTx,
-			Law: "A task that goes to POISON in the caller's transaction has its notice when that commits, and none when it " +
-				"is rolled back."},
+			Law: "A task that goes to POISON in a transaction has its notice if that commits, and none if it rolls back."},
 		Case{Name: "BesideOperators", Once: true, run: noticeBesideOperators,
 			Law: "A transaction that moves a task to POISON delays no operator who changes settings, at any isolation level."},
 		Case{Name: "OncePerPoison", run: noticeOncePerPoison,
-			Law: "A repeated settlement makes no second notice, and a task that goes to POISON again after an operator " +
-				"reenqueued it has another."},
+			Law: "A repeated settlement makes no second notice; a task that goes to POISON once more has another."},
 		Case{Name: "AnswerLostToSettle", Once: true, run: noticeAnswerLostToSettle,
-			Law: "Whichever request of a settlement is lost, or the answer to it, the task has a notice if and only if it is " +
-				"POISON."},
+			Law: "Whichever request or answer of a settlement is lost, the task has a notice if and only if it is POISON."},
 		Case{Name: "AnswerLostToCheckout", run: noticeAnswerLostToCheckout,
 			Law: "Whichever request of a checkout is lost that finds an expired last lease, or the answer to it, the task has " +
 				"a notice if and only if it is POISON."},
 		Case{Name: "SeveralClients", run: noticesOfSeveral,
 			Law: "Clients that move tasks of several queues to POISON at the same time do not disturb each other."},
 		Case{Name: "Redrive", run: redrive,
-			Law: "Operators can reenqueue the tasks of a queue in POISON by kind and by time, without the cancelled ones, and " +
-				"count them first."},
+			Law: "Operators can reenqueue tasks in POISON by kind and time, without cancelled ones, and count them first."},
 	)
 }
 
@@ -70,9 +66,7 @@ func (t *test) wantNotices(what string, c *dbq.Client, queue string, tasks ...uu
 	for _, n := range t.notices(c, queue) {
 		got = append(got, n.Task)
 	}
-	if slices.SortFunc(tasks, byBytes); !slices.Equal(got, tasks) {
-		t.Errorf("%s: there are notices for %v, want %v", what, got, tasks)
-	}
+	t.wantSameIDs("notices "+what, got, tasks)
 }
 
 func noticeWithPoison(t *test) {
@@ -88,9 +82,8 @@ func noticeWithPoison(t *test) {
 	now := t.get(c, poisoned.ID)
 	want := dbq.PoisonNotice{Task: poisoned.ID, Queue: "q", Kind: "mail", Reference: "r/1", Attempt: 1,
 		Fence: now.Fence, Error: string(now.Result), At: n[0].At, Worker: n[0].Worker}
-	if n[0] != want || n[0].Error == "" || !n[0].At.Equal(now.Updated) || n[0].At.Before(before) {
-		t.Errorf("the notice is %+v, want %+v", n[0], want)
-	}
+	t.failIf(n[0] != want || n[0].Error == "" || !n[0].At.Equal(now.Updated) || n[0].At.Before(before),
+		"the notice is %+v, want %+v", n[0], want)
 	notice := t.take(c.Queue("alerts"), long)
 	t.failIf(notice.Kind != dbq.KindPoison || notice.Attempt != 1 || notice.MaxAttempts != dbq.DefaultMaxAttempts,
 		"the notice is handed out as %s", show(notice))
@@ -132,10 +125,7 @@ func noticeByExhaustedLease(t *test) {
 	c, q := t.openQueue()
 	t.deadLetter(c, "q", "alerts")
 	ids := t.enqueueMany(q, 5, func(i int, nt *dbq.NewTask) { nt.MaxAttempts = 1 + i/3 })
-	var last dbq.Task
-	for _, last = range t.checkout(q, 10, short) {
-	}
-	t.awaitExpiry(c, last.ID)
+	t.abandonN(q, 10)
 	var again []uuid.UUID
 	t.eventually("checkouts take over what has attempts left", func() bool {
 		for _, task := range t.checkout(q, 10, long) {
@@ -153,37 +143,22 @@ func noticeByExhaustedLease(t *test) {
 
 func noticeInCallersTx(t *test) {
 	c := t.open()
-	names, kinds := t.transactions()
-	for _, name := range names {
-		q := c.Queue("q " + name)
-		t.deadLetter(c, q.Name(), "alerts")
+	t.eachKindOfTx(c, func(kind string, begin func() (dbq.Tx, func(commit bool))) {
+		q := c.Queue("q " + kind)
+		alerts := c.Queue("alerts " + kind)
+		t.deadLetter(c, q.Name(), alerts.Name())
 		task := t.takeNew(q, dbq.NewTask{MaxAttempts: 1}, long)
-		for _, commits := range []bool{false, true} {
-			tx, commit, rollback, err := kinds[name](t.ctx, c)
-			t.must(err)
-			o := dbq.Poisoned(errBoom)
-			if commits {
-				o = dbq.RetryIn(long, errBoom)
-			}
-			err = q.SettleTx(t.ctx, tx, task.Lease, o)
-			if err != nil {
-				_ = rollback()
-			}
-			t.must(err)
-			if commits {
-				t.must(commit())
-				t.wantState(c, task.ID, dbq.StatePoison)
-				t.wantNotices(name+": after the commit", c, "alerts", task.ID)
-			} else {
-				t.must(rollback())
-				t.wantState(c, task.ID, dbq.StateProcessing)
-				t.wantNotices(name+": after the rollback", c, "alerts")
-			}
-		}
-		for _, n := range t.checkout(c.Queue("alerts"), 10, long) {
-			t.must(c.Queue("alerts").Settle(t.ctx, n.Lease, dbq.Deleted()))
-		}
-	}
+		tx, end := begin()
+		t.must(q.SettleTx(t.ctx, tx, task.Lease, dbq.Poisoned(errBoom)))
+		end(false)
+		t.wantState(c, task.ID, dbq.StateProcessing)
+		t.wantNotices(kind+": after the rollback", c, alerts.Name())
+		tx, end = begin()
+		t.must(q.SettleTx(t.ctx, tx, task.Lease, dbq.RetryIn(long, errBoom)))
+		end(true)
+		t.wantState(c, task.ID, dbq.StatePoison)
+		t.wantNotices(kind+": after the commit", c, alerts.Name(), task.ID)
+	})
 }
 
 func noticeOncePerPoison(t *test) {
@@ -194,18 +169,16 @@ func noticeOncePerPoison(t *test) {
 	must(q.SettleMany(t.ctx, []dbq.Settlement{s, s}))
 	again := access.Settlement(s.Lease, s.Outcome, access.SettleOptions{Again: true})
 	out := must(q.SettleMany(t.ctx, []dbq.Settlement{again}))
-	if out[0].Err != nil || out[0].State != dbq.StatePoison {
-		t.Errorf("the repeated settlement gave %+v", out[0])
-	}
+	t.failIf(out[0].Err != nil || out[0].State != dbq.StatePoison, "the repeated settlement gave %+v", out[0])
 	t.wantErr("settling once more", q.Settle(t.ctx, s.Lease, s.Outcome), dbq.ErrLeaseLost)
 	t.wantNotices("after a repeated settlement", c, "alerts", task.ID)
 
 	// Some other task has the reference of the notice to come: the task goes to POISON nevertheless.
-	t.must(admin.New(c).Operate(t.ctx, admin.Reenqueue, task.ID))
+	t.operate(c, admin.Reenqueue, task.ID)
 	task = t.take(q, long)
 	t.must(q.Settle(t.ctx, task.Lease, s.Outcome))
 	t.wantNotices("after it went to POISON again", c, "alerts", task.ID, task.ID)
-	t.must(admin.New(c).Operate(t.ctx, admin.Reenqueue, task.ID))
+	t.operate(c, admin.Reenqueue, task.ID)
 	task = t.take(q, long)
 	t.enqueue(c.Queue("alerts"), dbq.NewTask{Reference: fmt.Sprintf("%s:%d", task.ID, task.Fence)})
 	t.must(q.Settle(t.ctx, task.Lease, s.Outcome))
@@ -218,30 +191,25 @@ func (t *test) noticeAnswerLost(call func(ctx context.Context, q *dbq.Queue, tas
 	p, dsn := t.throughProxy()
 	direct := t.open()
 	poisoned := 0
-	for _, answer := range []bool{false, true} {
-		for k := 1; k <= maxRequests; k++ {
-			name := fmt.Sprintf("fault %d", subjects.Add(1))
-			q := direct.Queue(name)
-			t.deadLetter(direct, name, name+" alerts")
-			task := t.takeNew(q, dbq.NewTask{MaxAttempts: 1}, lease)
-			if lease == short {
-				t.awaitExpiry(direct, task.ID)
-			}
-			c := t.oneConnection(dsn)
-			rule := proxy.Rule{AtRequest: k, LoseAnswer: answer}
-			fired := t.callUnder(p, rule, c, func(ctx context.Context) { call(ctx, c.Queue(name), task) }, nil)
-			t.eventually(fmt.Sprintf("cut at %v, the task has a notice if and only if it is POISON", rule), func() bool {
-				is, n := t.get(direct, task.ID).State, len(t.notices(direct, name+" alerts"))
-				if is == dbq.StatePoison {
-					poisoned++
-				}
-				return n == 0 && is == dbq.StateProcessing || n == 1 && is == dbq.StatePoison
-			})
-			if !fired {
-				break // the call has fewer requests
-			}
+	t.eachRequestAndAnswer("the call", proxy.Rule{}, func(r proxy.Rule) bool {
+		q := ownQueue(direct)
+		alerts := q.Name() + " alerts"
+		t.deadLetter(direct, q.Name(), alerts)
+		task := t.takeNew(q, dbq.NewTask{MaxAttempts: 1}, lease)
+		if lease == short {
+			t.awaitExpiry(direct, task.ID)
 		}
-	}
+		c := t.oneConnection(dsn)
+		fired := t.callUnder(p, r, c, func(ctx context.Context) { call(ctx, c.Queue(q.Name()), task) }, nil)
+		t.eventually(fmt.Sprintf("cut at %v, the task has a notice if and only if it is POISON", r), func() bool {
+			is, n := t.get(direct, task.ID).State, len(t.notices(direct, alerts))
+			if is == dbq.StatePoison {
+				poisoned++
+			}
+			return n == 0 && is == dbq.StateProcessing || n == 1 && is == dbq.StatePoison
+		})
+		return fired
+	})
 	t.failIf(poisoned == 0, "no call moved its task to POISON")
 }
 
@@ -257,9 +225,7 @@ func noticeAnswerLostToCheckout(t *test) {
 
 func noticeBesideOperators(t *test) {
 	c, other := t.open(), t.open()
-	if c.Info().Server.OneWriter {
-		t.Skipf("the database has one writer at a time")
-	}
+	t.rowLocks(c)
 	q, ops := c.Queue("q"), admin.New(other)
 	for _, level := range []sql.IsolationLevel{sql.LevelDefault, sql.LevelRepeatableRead, sql.LevelSerializable} {
 		task := t.takeNew(q, dbq.NewTask{}, long)
@@ -293,15 +259,8 @@ func noticesOfSeveral(t *test) {
 	}
 	t.concurrently(clients, func(ctx context.Context, i int) {
 		for idle := 0; idle < 3; { // until the others have the rest
-			tasks, err := queues[i].Checkout(ctx, 10, long)
-			ss := allTo(dbq.RetryIn(0, errBoom), leasesOf(tasks)...)
-			if err == nil {
-				_, err = queues[i].SettleMany(ctx, ss)
-			}
-			if err != nil {
-				t.Errorf("poisoning: %v", err)
-				return
-			}
+			tasks := must(queues[i].Checkout(ctx, 10, long))
+			must(queues[i].SettleMany(ctx, allTo(dbq.RetryIn(0, errBoom), leasesOf(tasks)...)))
 			if idle++; len(tasks) > 0 {
 				idle = 0
 			}
@@ -316,9 +275,7 @@ func redrive(t *test) {
 	ops := admin.New(c)
 	poison := func(kind string, n int) []uuid.UUID {
 		ids := t.enqueueMany(q, n, func(_ int, nt *dbq.NewTask) { nt.Kind = kind })
-		for _, task := range t.checkout(q, n, long) {
-			t.must(q.Settle(t.ctx, task.Lease, dbq.Poisoned(errBoom)))
-		}
+		t.endAll(q, t.checkout(q, n, long), dbq.Poisoned(errBoom))
 		return ids
 	}
 	poison("mail", 2) // before the time
@@ -328,7 +285,7 @@ func redrive(t *test) {
 	want := poison("mail", 5)
 	poison("other", 2)
 	cancelled := t.enqueue(q, dbq.NewTask{Kind: "mail", Delay: long})
-	t.must(ops.Operate(t.ctx, admin.Cancel, cancelled))
+	t.operate(c, admin.Cancel, cancelled)
 	f := admin.Filter{Queue: "q", Kind: "mail", States: []dbq.State{dbq.StatePoison}, NotCancelled: true, Limit: 100}
 	// On a slow machine a window ends too late for some, and never begins early enough for those before the time.
 	window := func() { f.EnteredWithin = t.now(c).Sub(since) + 150*time.Millisecond }
@@ -353,9 +310,5 @@ func redrive(t *test) {
 		}
 		return total == len(want)
 	})
-	got := idsOf(t.checkout(q, 100, long))
-	slices.SortFunc(got, byBytes)
-	if slices.SortFunc(want, byBytes); !slices.Equal(got, want) {
-		t.Errorf("reenqueued %v, want %v", got, want)
-	}
+	t.wantSameIDs("reenqueued", idsOf(t.checkout(q, 100, long)), want)
 }

@@ -25,14 +25,11 @@ func enqueueCases() []Case {
 		Case{Name: "CheckedOutInOrderOfCalls", run: enqueueOrder,
 			Law: "Tasks of one priority that are due at once are checked out in the order in which they were enqueued."},
 		Case{Name: "OrderOfLargeBatch", run: enqueueOrderLarge,
-			Law: "The tasks of one EnqueueMany are checked out in the order given, whatever their references and however " +
-				"many they are."},
+			Law: "The tasks of one EnqueueMany are checked out in the order given, however many, whatever their references."},
 		Case{Name: "DuplicateReference", Once: true, run: enqueueDuplicate,
-			Law: "Enqueueing a reference that is in use returns ErrDuplicate with the existing id, whatever the state of " +
-				"that task, and changes nothing."},
+			Law: "Enqueueing a reference in use returns ErrDuplicate and its task's id, whatever its state; nothing changes."},
 		Case{Name: "DuplicateInOneCall", Once: true, run: enqueueDuplicateInCall,
-			Law: "When two tasks of one call have the same reference or the same id, the first is added and the second is " +
-				"reported as its duplicate."},
+			Law: "Of two tasks of one call with the same reference or id, the second is a duplicate of the first."},
 		Case{Name: "DuplicatesAmongMany", Once: true, run: enqueueDuplicatesAmongMany,
 			Law: "EnqueueMany adds the new tasks and returns the existing id of each duplicate, in the order given."},
 		Case{Name: "ReferenceFreeAfterPurge", Once: true, run: enqueueAfterPurge,
@@ -186,13 +183,10 @@ func enqueueDuplicateInCall(t *test) {
 		{ID: id, Payload: []byte("first id")}, {ID: id, Payload: []byte("second id")},
 	}))
 	for i, duplicate := range []bool{false, false, true, false, true} {
-		if out[i].Duplicate != duplicate {
-			t.Errorf("duplicate is %v for task %d, want %v", out[i].Duplicate, i, duplicate)
-		}
+		t.failIf(out[i].Duplicate != duplicate, "duplicate is %v for task %d, want %v", out[i].Duplicate, i, duplicate)
 	}
-	if out[2].ID != out[0].ID || out[4].ID != id {
-		t.Errorf("the duplicates are reported as %s and %s, want %s and %s", out[2].ID, out[4].ID, out[0].ID, id)
-	}
+	t.failIf(out[2].ID != out[0].ID || out[4].ID != id,
+		"the duplicates are reported as %s and %s, want %s and %s", out[2].ID, out[4].ID, out[0].ID, id)
 	if got := t.get(c, out[0].ID).Payload; string(got) != "first b" {
 		t.Errorf("the task added for the reference is the one with %q, want the first", got)
 	}
@@ -216,7 +210,7 @@ func enqueueDuplicatesAmongMany(t *test) {
 			t.Errorf("task %d: got %+v, want duplicate %v", i, o, want)
 		}
 		if found, err := q.Find(t.ctx, ref(i)); err != nil || found != o.ID {
-			t.Errorf("reference %s is of task %s (error %v), want the id told, %s", ref(i), found, err, o.ID)
+			t.Errorf("reference %s is of task %s (error %v), want the returned id, %s", ref(i), found, err, o.ID)
 		}
 	}
 	t.wantCount(c, "q", 30)
@@ -227,7 +221,7 @@ func enqueueAfterPurge(t *test) {
 	task := t.settleNew(q, dbq.NewTask{Reference: "r"}, dbq.Completed(nil))
 	_, err := q.Enqueue(t.ctx, dbq.NewTask{Reference: "r"})
 	t.wantErr("enqueue beside the completed task", err, dbq.ErrDuplicate)
-	t.must(admin.New(c).Operate(t.ctx, admin.Purge, task.ID))
+	t.operate(c, admin.Purge, task.ID)
 	t.settleNew(q, dbq.NewTask{Reference: "r"}, dbq.Deleted())
 	t.enqueue(q, dbq.NewTask{Reference: "r"})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
@@ -23,8 +24,7 @@ func enqueueTxCases() []Case {
 		Case{Name: "EachKindOfTx", Once: true, run: enqueueTxKinds,
 			Law: "EnqueueTx works in every kind of transaction that dbq accepts."},
 		Case{Name: "FinishedTransaction", Once: true, run: enqueueTxFinished,
-			Law: "Every call that takes a transaction returns ErrTx for one that has committed or rolled back, and changes " +
-				"nothing."},
+			Law: "Every call in a transaction that has committed or rolled back returns ErrTx and changes nothing."},
 	)
 }
 
@@ -42,6 +42,15 @@ func (t *test) end(tx *sql.Tx, commit bool) {
 		t.must(tx.Commit())
 	} else {
 		t.must(tx.Rollback())
+	}
+}
+
+// wantWaits ends the case if a call that should wait for an open transaction returns.
+func (t *test) wantWaits(call string, answered <-chan error) {
+	select {
+	case err := <-answered:
+		t.Fatalf("%s did not wait for the transaction: %v", call, err)
+	case <-time.After(50 * time.Millisecond):
 	}
 }
 
@@ -111,58 +120,33 @@ func enqueueTxMany(t *test) {
 
 func enqueueTxKinds(t *test) {
 	c := t.open()
-	names, kinds := t.transactions()
-	for _, kind := range names {
+	t.eachKindOfTx(c, func(kind string, begin func() (dbq.Tx, func(commit bool))) {
 		q := c.Queue(kind)
 		old := t.enqueue(q, dbq.NewTask{Reference: "old"})
-		var ids [2]uuid.UUID
-		for i, end := range []string{"rollback", "commit"} {
-			tx, commit, rollback, err := kinds[kind](t.ctx, c)
-			t.must(err)
+		var ids []uuid.UUID
+		for _, commit := range []bool{false, true} {
+			tx, end := begin()
 			nt := dbq.NewTask{Reference: "r", Payload: []byte{0, 1, 255}, Kind: kind, Headers: map[string]string{"k": "v"}}
-			if ids[i], err = q.EnqueueTx(t.ctx, tx, nt); err != nil {
-				_ = rollback()
-				t.Fatalf("EnqueueTx in a %s: %v", kind, err)
-			}
+			ids = append(ids, must(q.EnqueueTx(t.ctx, tx, nt)))
 			got, err := q.EnqueueTx(t.ctx, tx, dbq.NewTask{Reference: "old"})
 			t.wantErr("a duplicate in a "+kind, err, dbq.ErrDuplicate)
 			t.failIf(got != old, "a duplicate in a %s is reported as %s, want %s", kind, got, old)
-			if end == "commit" {
-				err = commit()
-			} else {
-				err = rollback()
-			}
-			if err != nil {
-				t.Fatalf("%s of a %s: %v", end, kind, err)
-			}
+			end(commit)
 		}
 		t.wantGone(c, ids[0])
 		task := t.get(c, ids[1])
-		if task.Reference != "r" || string(task.Payload) != "\x00\x01\xff" || task.Kind != kind || task.Headers["k"] != "v" {
-			t.Errorf("enqueued in a %s: got %s", kind, show(task))
-		}
-	}
-}
-
-// txCalls returns every call that takes a transaction.
-func (t *test) txCalls(q *dbq.Queue, tx dbq.Tx, l dbq.Lease) map[string]func() error {
-	return map[string]func() error{
-		"EnqueueTx":     func() error { _, err := q.EnqueueTx(t.ctx, tx, dbq.NewTask{}); return err },
-		"EnqueueManyTx": func() error { _, err := q.EnqueueManyTx(t.ctx, tx, make([]dbq.NewTask, 2)); return err },
-		"CompleteTx":    func() error { return q.CompleteTx(t.ctx, tx, l, nil) },
-		"SettleTx":      func() error { return q.SettleTx(t.ctx, tx, l, dbq.Deleted()) },
-		"GetTx":         func() error { _, err := q.Client().GetTx(t.ctx, tx, l.Task); return err },
-		"OperateTx":     func() error { return admin.New(q.Client()).OperateTx(t.ctx, tx, admin.Revoke, l.Task) },
-	}
+		t.failIf(task.Reference != "r" || string(task.Payload) != "\x00\x01\xff" || task.Kind != kind ||
+			task.Headers["k"] != "v", "enqueued in a %s: got %s", kind, show(task))
+	})
 }
 
 // wantErrTx checks that every call with the transaction returns ErrTx and changes nothing.
 func (t *test) wantErrTx(c *dbq.Client, what string, task dbq.Task, tx dbq.Tx) {
 	before := t.get(c, task.ID)
-	for name, call := range t.txCalls(c.Queue(task.Queue), tx, task.Lease) {
-		err := call()
-		t.wantErr(fmt.Sprintf("%s with %s", name, what), err, dbq.ErrTx)
-		t.wantErr(fmt.Sprintf("%s with %s", name, what), err, dbq.ErrInvalid)
+	for _, call := range callsTx(c.Queue(task.Queue), task.Lease) {
+		err := call.tx(t.ctx, tx)
+		t.wantErr(fmt.Sprintf("%s with %s", call.name, what), err, dbq.ErrTx)
+		t.wantErr(fmt.Sprintf("%s with %s", call.name, what), err, dbq.ErrInvalid)
 	}
 	t.wantUnchanged("a call with "+what, c, before)
 	t.wantCount(c, task.Queue, 1)
@@ -170,30 +154,47 @@ func (t *test) wantErrTx(c *dbq.Client, what string, task dbq.Task, tx dbq.Tx) {
 
 func enqueueTxFinished(t *test) {
 	c := t.open()
-	names, kinds := t.transactions()
-	for _, kind := range names {
+	t.eachKindOfTx(c, func(kind string, begin func() (dbq.Tx, func(commit bool))) {
 		task := t.takeNew(c.Queue(kind), dbq.NewTask{}, long)
-		for _, end := range []string{"committed", "rolled back"} {
-			tx, commit, rollback, err := kinds[kind](t.ctx, c)
-			t.must(err)
-			finish := map[string]func() error{"committed": commit, "rolled back": rollback}[end]
-			t.must(finish())
-			t.wantErrTx(c, fmt.Sprintf("a %s that was %s", kind, end), task, tx)
+		for _, commit := range []bool{false, true} {
+			tx, end := begin()
+			end(commit)
+			t.wantErrTx(c, fmt.Sprintf("a %s that has ended (committed: %v)", kind, commit), task, tx)
 		}
-	}
+	})
 }
 
 // A txKind begins one kind of transaction on a client's database.
 type txKind = func(ctx context.Context, c *dbq.Client) (tx dbq.Tx, commit, rollback func() error, err error)
 
-// transactions returns the kinds of transactions to test, by name, and the names in order.
-func (t *test) transactions() (names []string, kinds map[string]txKind) {
-	kinds = map[string]txKind{
+// eachKindOfTx calls do with each kind of transaction to test, and a function that begins one of it.
+func (t *test) eachKindOfTx(c *dbq.Client, do func(kind string, begin func() (tx dbq.Tx, end func(commit bool)))) {
+	kinds := map[string]txKind{
 		"*sql.Tx": wrapping(func(tx *sql.Tx) dbq.Tx { return tx }),
 		"wrapper": wrapping(func(tx *sql.Tx) dbq.Tx { return wrapper{tx} }),
 	}
 	maps.Copy(kinds, t.Transactions)
-	return slices.Sorted(maps.Keys(kinds)), kinds
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		t.Logf("in a %s", kind)
+		do(kind, func() (dbq.Tx, func(commit bool)) {
+			tx, commit, rollback, err := kinds[kind](t.ctx, c)
+			t.must(err)
+			ended := false
+			t.Cleanup(func() {
+				if !ended {
+					_ = rollback()
+				}
+			})
+			return tx, func(commits bool) {
+				ended = true
+				if commits {
+					t.must(commit())
+				} else {
+					t.must(rollback())
+				}
+			}
+		})
+	}
 }
 
 func wrapping(wrap func(*sql.Tx) dbq.Tx) txKind {

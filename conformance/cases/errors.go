@@ -72,7 +72,7 @@ func errorsMissingTable(t *test) {
 	t.must(dbq.DropTables(t.ctx, t.DSN, t.options()...))
 	for _, call := range allCalls(c, task.Lease) {
 		if call.name == "now" {
-			continue // asks no table
+			continue // reads no table
 		}
 		err := t.makeCall(t.ctx, c, call)
 		t.wantErr(call.name+" without tables", err, dbq.ErrNotMigrated)
@@ -128,7 +128,7 @@ func errorsUnreachable(t *test) {
 	t.wantErr("migrate there", err, dbq.ErrUnavailable)
 }
 
-// secret is in the passwords of DSNs here, and must be in nothing that dbq says.
+// secret is in the passwords of DSNs here, and must be in nothing that dbq prints.
 const secret = "Tr0ub4dor"
 
 // hostileDSNs are DSNs of the server with a password that holds the secret, well formed and not, by what is wrong with
@@ -180,7 +180,7 @@ func errorsPassword(t *test) {
 	for what, dsn := range hostileDSNs(t, t.serverURL()) {
 		var errs []error
 		c, err := dbq.Open(t.ctx, dsn, t.options()...)
-		if err == nil { // a server that lets anybody in has nothing to tell
+		if err == nil { // a server that accepts any password
 			t.showsNoSecret("the client of "+what, c)
 			c.Close()
 		}

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,7 +20,6 @@ import (
 	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/worker"
-	"github.com/dbq-go/dbq/workflow"
 	"github.com/google/uuid"
 )
 
@@ -45,28 +43,23 @@ func faultCases() []Case {
 	out = append(out, append(identityFaults(), strandedCases()...)...)
 	return inGroup("Faults", append(out,
 		Case{Name: "AnswerLostThenTakenOver", Once: true, run: answerLostThenTakenOver,
-			Law: "A release or a retry whose answer was lost is never reported as not done when another worker has taken the " +
-				"task since."},
+			Law: "A release or retry whose answer was lost is never reported as not done once another worker has the task."},
 		Case{Name: "CutAtEveryByte", Once: true, run: cutAtEveryByte,
 			Law: "Wherever a connection is cut within the bytes of a request, Enqueue and Complete report what is true."},
 		Case{Name: "CutInsideAnswer", run: cutInsideAnswer,
-			Law: "Wherever a connection is cut within an answer, Checkout and Complete report what is true, and every leased " +
-				"task is reported."},
+			Law: "Wherever an answer is cut, Checkout and Complete report what is true, and every leased task is reported."},
 		Case{Name: "CutDuringCommit", Once: true, run: cutDuringCommit,
 			Law: "When the commit of a change of several statements or its answer is lost, either all of the change is made " +
 				"or none, and the call reports which, or that it may have happened."},
 		Case{Name: "CutDuringCallersTx", Once: true, run: cutDuringCallersTx,
-			Law: "When the connection of a caller's transaction is lost before its commit, nothing that dbq did in it " +
-				"remains."},
+			Law: "When a caller's transaction loses its connection before its commit, nothing that dbq did in it remains."},
 		Case{Name: "CutInCallersTx", Once: true, run: cutInCallersTx,
 			Law: "When the connection of a caller's transaction is lost during a call, before the commit, the call reports " +
 				"that the database cannot be reached, and never that its change may have happened."},
 		Case{Name: "CutBeforeReplace", Once: true, run: cutBeforeReplace,
-			Law: "When the connection of an enqueue that replaces a waiting task is lost before its commit, the enqueue never " +
-				"claims the replacement."},
+			Law: "An enqueue that loses its connection before its commit never claims to have replaced a waiting task."},
 		Case{Name: "StalledServer", run: stalledServer,
-			Law: "When the server stops answering, a call with a deadline returns within the deadline and a few seconds, and " +
-				"reports what is true."},
+			Law: "When the server stops answering, a call returns within seconds of its deadline and reports what is true."},
 		Case{Name: "CancelledWhileRunning", run: cancelMidway,
 			Law: "A call whose context ends while it runs reports what is true: done, not done, or possibly done."},
 		Case{Name: "ServerGone", Once: true, run: serverGone,
@@ -77,46 +70,54 @@ func faultCases() []Case {
 			Law: "Every call works on a pool of one connection."})...)
 }
 
-// maxRequests bounds the requests of one call that are cut; a call makes fewer.
-const maxRequests = 60
+// eachRequest disturbs each request of a call in turn. disturb makes the call under a rule for one of its requests, and
+// reports whether the rule was applied: if not, the call makes fewer requests.
+func (t *test) eachRequest(call string, r proxy.Rule, disturb func(r proxy.Rule) (fired bool)) {
+	const most = 60
+	for r.AtRequest = 1; disturb(r); r.AtRequest++ {
+		if r.AtRequest == most {
+			t.Fatalf("%s makes more than %d requests", call, most)
+		}
+	}
+	t.failIf(r.AtRequest == 1, "%s made no request that could be disturbed", call)
+}
+
+// eachRequestAndAnswer disturbs each request of a call in turn, and then each answer.
+func (t *test) eachRequestAndAnswer(call string, r proxy.Rule, disturb func(r proxy.Rule) (fired bool)) {
+	t.eachRequest(call, r, disturb)
+	r.LoseAnswer = true
+	t.eachRequest(call, r, disturb)
+}
 
 // cutRequests cuts each request of a call in turn: on a new connection and on one that made the call before, with the
 // server back at once and with the server gone until the call has returned.
 func (t *test) cutRequests(f faultCall, answer bool) {
 	p, dsn := t.throughProxy()
 	direct := t.open()
-	cuts, through := 0, 0
 	for _, warm := range []bool{false, true} {
 		for _, stay := range []bool{false, true} {
-			for k := 1; k <= maxRequests; k++ {
-				if f.many && warm == (k%2 == 0) {
-					continue
+			t.eachRequest(f.name, proxy.Rule{LoseAnswer: answer, StayDown: stay}, func(r proxy.Rule) bool {
+				if f.many && warm == (r.AtRequest%2 == 0) {
+					return true
 				}
 				c := t.oneConnection(dsn)
 				if warm {
-					t.checkCall("undisturbed", direct, f, t.callDisturbed(direct, c, f, undisturbed, func() {}))
+					t.callUndisturbed(direct, c, f)
 				}
-				r := proxy.Rule{AtRequest: k, LoseAnswer: answer, StayDown: stay}
-				fired := false
-				s := t.callDisturbed(direct, c, f, arm(p, r), func() { fired = p.Heal() })
+				s := t.callDisturbed(direct, c, f, arm(p, r))
 				c.Close()
-				if !fired {
-					break // the call has fewer requests
+				if !s.fired {
+					return false
 				}
-				cuts++
 				what := fmt.Sprintf("cut at %v", r)
 				did := t.checkCall(what, direct, f, s)
 				t.checkAfter(direct, f, s)
-				if s.err == nil {
-					through++
-				} else if !stay && (did || !f.once || !errors.Is(s.err, dbq.ErrMayHaveHappened)) {
-					t.Errorf("%s, %s: the server is there, and still: %v", f.name, what, s.err)
-				}
-			}
+				t.failIf(s.err != nil && !stay && (did || !f.once || !errors.Is(s.err, dbq.ErrMayHaveHappened)),
+					"%s, %s: the server is there, and still: %v", f.name, what, s.err)
+				return true
+			})
 		}
 	}
-	t.failIf(cuts == 0, "%s made no request that could be cut", f.name)
-	t.Logf("%d cuts, %d calls succeeded nevertheless", cuts, through)
 }
 
 // lateRequests closes the client's connection at each request of a call in turn, and lets the request arrive shortly or
@@ -130,23 +131,22 @@ func (t *test) lateRequests(f faultCall) {
 	}
 	for _, late := range lates {
 		c := t.oneConnection(dsn)
-		t.checkCall("undisturbed", direct, f, t.callDisturbed(direct, c, f, undisturbed, func() {}))
-		for k := 1; k <= maxRequests; k++ {
-			if f.many && (late == lates[0]) == (k%2 == 0) {
-				continue
+		t.callUndisturbed(direct, c, f)
+		t.eachRequest(f.name, proxy.Rule{Delay: late}, func(r proxy.Rule) bool {
+			if f.many && (late == lates[0]) == (r.AtRequest%2 == 0) {
+				return true
 			}
-			r := proxy.Rule{AtRequest: k, Delay: late, Arrived: make(chan struct{})}
-			fired := false
-			s := t.callDisturbed(direct, c, f, arm(p, r), func() { fired = p.Heal() })
+			r.Arrived = make(chan struct{})
+			s := t.callDisturbed(direct, c, f, arm(p, r))
 			t.checkCall(fmt.Sprintf("cut at %v", r), direct, f, s)
 			t.checkAfter(direct, f, s)
-			if !fired {
-				break // the call has fewer requests
+			if s.fired {
+				// A server whose client is gone may hold the locks of a transaction for a moment longer; a call that needs
+				// them waits.
+				t.callUndisturbed(direct, c, f)
 			}
-			// A server whose client is gone may hold the locks of a transaction for a moment longer; a call that needs them
-			// waits.
-			t.checkCall("afterwards", direct, f, t.callDisturbed(direct, c, f, undisturbed, func() {}))
-		}
+			return s.fired
+		})
 		c.Close()
 	}
 }
@@ -170,13 +170,14 @@ func cutAtEveryByte(t *test) {
 		}
 		// The first call prepares statements, the second shows how many bytes one takes.
 		for range 2 {
-			t.checkCall("undisturbed", direct, f, t.callDisturbed(direct, c, f, arm(p, proxy.Rule{}), func() {}))
+			p.Set(proxy.Rule{}) // counts from here
+			t.callUndisturbed(direct, c, f)
 		}
 		total := p.Sent()
 		step := max(1, total/int64(t.load(50)))
 		for n := 1 + first*step; n <= total; n += every * step {
 			r := proxy.Rule{AtByte: n}
-			s := t.callDisturbed(direct, c, f, arm(p, r), func() { p.Heal() })
+			s := t.callDisturbed(direct, c, f, arm(p, r))
 			t.checkCall(fmt.Sprintf("cut after %v of %d", r, total), direct, f, s)
 		}
 	})
@@ -186,11 +187,11 @@ func cutInsideAnswer(t *test) {
 	p, dsn := t.throughProxy()
 	direct, c := t.open(), t.oneConnection(dsn)
 	for _, f := range []faultCall{faultCallNamed("Checkout"), faultCallNamed("Complete")} {
-		t.checkCall("undisturbed", direct, f, t.callDisturbed(direct, c, f, undisturbed, func() {}))
+		t.callUndisturbed(direct, c, f)
 		step := 1
 		for keep := 0; keep < 4096; keep += step {
 			r := proxy.Rule{AtRequest: 1, LoseAnswer: true, KeepBytes: keep}
-			s := t.callDisturbed(direct, c, f, arm(p, r), func() { p.Heal() })
+			s := t.callDisturbed(direct, c, f, arm(p, r))
 			t.checkCall(fmt.Sprintf("cut at %v", r), direct, f, s)
 			step = max(1, keep/6)
 		}
@@ -218,7 +219,7 @@ func manyChunks(c *dbq.Client) faultCall {
 			}
 			for i, a := range s.added {
 				if s.err == nil && a.Duplicate {
-					return true, fmt.Sprintf("task %d: answered that it was a duplicate", i)
+					return true, fmt.Sprintf("task %d: reported as a duplicate", i)
 				}
 			}
 			return len(in) == n, ""
@@ -237,10 +238,9 @@ func cutDuringCommit(t *test) {
 		for _, r := range []proxy.Rule{{}, {StayDown: true}, {LoseAnswer: true}, {LoseAnswer: true, StayDown: true}} {
 			r.AtText = commitText
 			c := t.oneConnection(dsn)
-			fired := false
-			s := t.callDisturbed(direct, c, f, arm(p, r), func() { fired = p.Heal() })
+			s := t.callDisturbed(direct, c, f, arm(p, r))
 			c.Close()
-			seen = seen || fired
+			seen = seen || s.fired
 			t.checkCall(fmt.Sprintf("cut at %v", r), direct, f, s)
 			t.failIf(s.err != nil && !r.StayDown && !(f.once && errors.Is(s.err, dbq.ErrMayHaveHappened)),
 				"%s, cut at %v: the server is there, and still: %v", f.name, r, s.err)
@@ -278,15 +278,15 @@ func cancelMidway(t *test) {
 	c := t.open()
 	for _, f := range faultCalls() {
 		start := time.Now()
-		t.checkCall("undisturbed", direct, f, t.callDisturbed(direct, c, f, undisturbed, func() {}))
+		t.callUndisturbed(direct, c, f)
 		usual := max(time.Since(start), 200*time.Microsecond)
 		for range t.load(8) {
 			after := time.Duration(t.rand.Int64N(int64(usual)))
-			s := t.callDisturbed(direct, c, f, func(ctx context.Context) (context.Context, func()) {
+			s := t.callDisturbed(direct, c, f, func(ctx context.Context, _ *faultRun) (context.Context, func()) {
 				ctx, cancel := context.WithCancel(ctx)
 				timer := time.AfterFunc(after, cancel)
 				return ctx, func() { timer.Stop(); cancel() }
-			}, func() {})
+			})
 			t.checkCall(fmt.Sprintf("cancelled after %v", after), direct, f, s)
 			t.checkAfter(direct, f, s)
 		}
@@ -300,8 +300,7 @@ func identityFaults() []Case {
 		{Name: "CutCheckoutOfTwoClientsWithOneName", Once: true, run: cutCheckoutOfSameName,
 			Law: "A checkout whose connection is lost never returns a task that another client of the same name holds."},
 		{Name: "CutBetweenPartsOfCheckout", run: cutBetweenParts,
-			Law: "A checkout whose connection is lost returns every task that it had taken over or moved to POISON, or took " +
-				"none."},
+			Law: "A checkout whose connection is lost returns all that it took over or moved to POISON, or took nothing."},
 		{Name: "AnswerLostToExhausted", run: answerLostToExhausted,
 			Law: "A checkout that moved a task to POISON reports the task even when the answer to its request is lost."},
 		{Name: "AnswerLostAndTaskRemoved", Once: true, run: enqueuedAndGone,
@@ -318,38 +317,23 @@ func identityFaults() []Case {
 func cutCheckoutOfSameName(t *test) {
 	p, dsn := t.throughProxy()
 	name := dbq.WithName("one name for both")
-	cuts := 0
-	for _, answer := range []bool{false, true} {
-		for k := 1; k <= maxRequests; k++ {
-			queue := fmt.Sprintf("fault %d", subjects.Add(1))
-			holder := t.open(name)
-			t.enqueueMany(holder.Queue(queue), 3, nil)
-			held := map[uuid.UUID]bool{}
-			for _, task := range t.checkout(holder.Queue(queue), 2, long) {
-				held[task.ID] = true
-			}
-			sameName := t.openDSN(dsn, name)
-			sameName.DB().SetMaxOpenConns(1)
-			r := proxy.Rule{AtRequest: k, LoseAnswer: answer}
-			var tasks []dbq.Task
-			var err error
-			fired := t.callUnder(p, r, sameName, func(ctx context.Context) {
-				tasks, err = sameName.Queue(queue).Checkout(ctx, 2, long)
-			}, nil)
-			holder.Close()
-			if !fired {
-				break // the call has fewer requests
-			}
-			cuts++
+	t.eachRequestAndAnswer("the checkout", proxy.Rule{}, func(r proxy.Rule) bool {
+		holder := t.open(name)
+		defer holder.Close()
+		q := ownQueue(holder)
+		t.enqueueMany(q, 3, nil)
+		held := idsOf(t.checkout(q, 2, long))
+		sameName := t.openDSN(dsn, name)
+		sameName.DB().SetMaxOpenConns(1)
+		return t.callUnder(p, r, sameName, func(ctx context.Context) {
+			tasks, err := sameName.Queue(q.Name()).Checkout(ctx, 2, long)
 			for _, task := range tasks {
-				if held[task.ID] {
-					t.Errorf("cut at %v: the checkout returned task %s under fence %d, which the other client holds (error %v)", r,
-						task.ID, task.Fence, err)
-				}
+				t.failIf(slices.Contains(held, task.ID),
+					"cut at %v: the checkout returned task %s under fence %d, which the other client holds (error %v)", r,
+					task.ID, task.Fence, err)
 			}
-		}
-	}
-	t.failIf(cuts == 0, "the checkout made no request that could be cut")
+		}, nil)
+	})
 }
 
 // operateBesideAnother loses requests and answers of an operator's call, and moves the task on before the call is
@@ -358,14 +342,9 @@ func operateBesideAnother(t *test) {
 	p, dsn := t.throughProxy()
 	direct := t.open()
 	for _, goesOn := range []bool{false, true} {
-		for _, answer := range []bool{false, true} {
-			for k := 1; k <= maxRequests; k++ {
-				if !operateBeside(t, p, t.oneConnection(dsn), direct.Queue("q"), goesOn,
-					proxy.Rule{AtRequest: k, LoseAnswer: answer, StayDown: true}) {
-					break // the call has fewer requests
-				}
-			}
-		}
+		t.eachRequestAndAnswer("a reenqueue", proxy.Rule{StayDown: true}, func(r proxy.Rule) bool {
+			return operateBeside(t, p, t.oneConnection(dsn), direct.Queue("q"), goesOn, r)
+		})
 	}
 }
 
@@ -385,9 +364,7 @@ func operateBeside(t *test, p *proxy.Proxy, c *dbq.Client, q *dbq.Queue, goesOn 
 				return
 			}
 			otherErr = dbq.ErrWrongState
-			for _, task := range t.checkout(q, 1, long) { // only when the call has happened is there something to take
-				t.must(q.Settle(t.ctx, task.Lease, dbq.Parked(errBoom)))
-			}
+			t.endAll(q, t.checkout(q, 1, long), dbq.Parked(errBoom)) // there is one only when the call has happened
 		})
 	after := t.get(direct, task.ID)
 	what := fmt.Sprintf("cut at %v, the task goes on: %v", r, goesOn)
@@ -412,9 +389,7 @@ func operateBeside(t *test, p *proxy.Proxy, c *dbq.Client, q *dbq.Queue, goesOn 
 
 // completeDue completes what is due.
 func (t *test) completeDue(q *dbq.Queue) {
-	for _, task := range t.checkout(q, 100, long) {
-		t.must(q.Complete(t.ctx, task.Lease, nil))
-	}
+	t.endAll(q, t.checkout(q, 100, long), dbq.Completed(nil))
 }
 
 // enqueuedAndGone loses the answer to an enqueue, and completes and removes the task before the enqueue can look for
@@ -442,18 +417,15 @@ func enqueuedAndGone(t *test) {
 			if kept > 0 && name != "EnqueueMany" {
 				continue
 			}
-			for k := 1; k <= maxRequests; k++ {
-				q := direct.Queue(fmt.Sprintf("fault %d", subjects.Add(1)))
-				r := proxy.Rule{AtRequest: k, LoseAnswer: true, StayDown: true}
+			t.eachRequest(name, proxy.Rule{LoseAnswer: true, StayDown: true}, func(r proxy.Rule) bool {
+				q := ownQueue(direct)
 				runs, fired, err := enqueueAndRemove(t, p, t.oneConnection(dsn), q, call, kept, r)
-				if !fired {
-					break // the call has fewer requests
-				}
-				if len(runs) > 0 { // else this request was not the one that adds the tasks
+				if fired && len(runs) > 0 { // else this request was not the one that adds the tasks
 					seen = true
 					checkRuns(t, fmt.Sprintf("%s, cut at %v", name, r), q, runs, kept, err)
 				}
-			}
+				return fired
+			})
 		}
 	}
 	t.failIf(!seen, "no enqueue was done whose answer was lost")
@@ -493,7 +465,7 @@ func checkRuns(t *test, what string, q *dbq.Queue, runs map[uuid.UUID]int, kept 
 		t.failIf(n != 1, "%s: task %s has run %d times (the enqueue returned %v)", what, id, n, err)
 	}
 	t.failIf(err != nil && !errors.Is(err, dbq.ErrMayHaveHappened), "%s: it was done, and it returned %v", what, err)
-	t.failIf(err == nil && kept == 0, "%s: no trace is left of the tasks, and it returned that they were added", what)
+	t.failIf(err == nil && kept == 0, "%s: no trace is left of the tasks, and it reported that they were added", what)
 }
 
 // cutBetweenParts cuts a checkout that takes tasks over and takes due ones, before each of its requests: what got
@@ -501,36 +473,26 @@ func checkRuns(t *test, what string, q *dbq.Queue, runs map[uuid.UUID]int, kept 
 func cutBetweenParts(t *test) {
 	p, dsn := t.throughProxy()
 	direct := t.open()
-	cuts := 0
-	for k := 1; k <= maxRequests; k++ {
-		q := direct.Queue(fmt.Sprintf("fault %d", subjects.Add(1)))
+	t.eachRequest("the checkout", proxy.Rule{}, func(r proxy.Rule) bool {
+		q := ownQueue(direct)
 		t.enqueueMany(q, 2, func(i int, nt *dbq.NewTask) { nt.MaxAttempts = 1 + i }) // one is exhausted
-		for _, task := range t.checkout(q, 2, short) {
-			t.awaitExpiry(direct, task.ID)
-		}
+		t.abandonN(q, 2)
 		t.enqueueMany(q, 3, nil)
 		c := t.oneConnection(dsn)
-		r := proxy.Rule{AtRequest: k}
 		var out access.CheckoutResult
 		var err error
-		if !t.callUnder(p, r, c, func(ctx context.Context) {
+		fired := t.callUnder(p, r, c, func(ctx context.Context) {
 			out, err = access.Checkout(ctx, c.Queue(q.Name()), 10, long)
-		}, nil) {
-			break // the call has fewer requests
-		}
-		cuts++
-		returned := map[uuid.UUID]bool{}
-		for _, task := range append(out.Tasks, out.Exhausted...) {
-			returned[task.ID] = true
-		}
+		}, nil)
+		returned := idsOf(append(out.Tasks, out.Exhausted...))
 		now := t.now(direct)
 		for _, task := range t.list(direct, admin.Filter{Queue: q.Name()}) {
 			held := task.State == state.Processing && task.LeaseUntil.After(now) || task.State == state.Poison
-			t.failIf(held && !returned[task.ID],
+			t.failIf(held && !slices.Contains(returned, task.ID),
 				"cut at %v: task %s is %v and was not returned (error %v)", r, task.ID, task.State, err)
 		}
-	}
-	t.failIf(cuts == 0, "the checkout made no request that could be cut")
+		return fired
+	})
 }
 
 // answerLostToExhausted loses the answer to each request, in turn, of a checkout that finds a task whose attempts are
@@ -542,19 +504,18 @@ func answerLostToExhausted(t *test) {
 	p, dsn := t.throughProxy()
 	direct := t.open()
 	found := 0
-	for k := 1; k <= maxRequests; k++ {
-		queue := fmt.Sprintf("exhausted %d", k)
-		id := t.enqueue(direct.Queue(queue), dbq.NewTask{MaxAttempts: 1})
-		was := t.abandon(direct.Queue(queue))
+	t.eachRequest("the checkout", proxy.Rule{LoseAnswer: true}, func(r proxy.Rule) bool {
+		q := ownQueue(direct)
+		id := t.enqueue(q, dbq.NewTask{MaxAttempts: 1})
+		was := t.abandon(q)
 		c := t.oneConnection(dsn)
 		var out access.CheckoutResult
 		var err error
-		fired := t.callUnder(p, proxy.Rule{AtRequest: k, LoseAnswer: true}, c, func(ctx context.Context) {
-			out, err = access.Checkout(ctx, c.Queue(queue), 5, long)
+		fired := t.callUnder(p, r, c, func(ctx context.Context) {
+			out, err = access.Checkout(ctx, c.Queue(q.Name()), 5, long)
 		}, nil)
-		tasks, spent := out.Tasks, out.Exhausted
-		what := fmt.Sprintf("the answer to request %d lost", k)
-		t.failIf(len(tasks) > 0, "%s: the task was handed out again after its last attempt", what)
+		spent, what := out.Exhausted, fmt.Sprintf("cut at %v", r)
+		t.failIf(len(out.Tasks) > 0, "%s: the task was handed out again after its last attempt", what)
 		is := t.get(direct, id)
 		switch {
 		case is.State != state.Poison && len(spent) > 0:
@@ -565,13 +526,11 @@ func answerLostToExhausted(t *test) {
 		case is.State == state.Poison && spent[0].Holder != was.Holder:
 			t.Errorf("%s: the task was held by %q, and is reported as held by %q", what, was.Holder, spent[0].Holder)
 		}
-		if !fired {
-			break // the call has fewer requests
-		}
-		if is.State == state.Poison {
+		if fired && is.State == state.Poison {
 			found++
 		}
-	}
+		return fired
+	})
 	t.failIf(found == 0, "no lost answer was that of the request that moved the task")
 }
 
@@ -580,47 +539,37 @@ func answerLostToExhausted(t *test) {
 func answerLostThenTakenOver(t *test) {
 	p, dsn := t.throughProxy()
 	direct := t.open()
-	calls := []faultCall{
-		{name: "Release", call: func(ctx context.Context, q *dbq.Queue, s *faultRun) error {
-			return q.Settle(ctx, s.tasks[0].Lease, dbq.Released(0))
-		}},
-		{name: "Fail", call: func(ctx context.Context, q *dbq.Queue, s *faultRun) error {
-			return q.Settle(ctx, s.tasks[0].Lease, dbq.RetryIn(0, errors.New("it failed")))
-		}},
-	}
-	seen := false
-	for _, f := range calls {
-		for k := 1; k <= maxRequests; k++ {
-			c := t.oneConnection(dsn)
-			s := &faultRun{queue: fmt.Sprintf("fault %d", subjects.Add(1))}
-			prepareLeased(1)(t, direct.Queue(s.queue), s)
+	for name, o := range map[string]dbq.Outcome{"Release": dbq.Released(0), "Fail": dbq.RetryIn(0, errBoom)} {
+		seen := false
+		t.eachRequest(name, proxy.Rule{LoseAnswer: true, StayDown: true}, func(r proxy.Rule) bool {
+			c, q := t.oneConnection(dsn), ownQueue(direct)
+			held := t.takeNew(q, dbq.NewTask{}, long)
 			var taken []dbq.Task
-			r := proxy.Rule{AtRequest: k, LoseAnswer: true, StayDown: true}
-			if !t.callUnder(p, r, c, func(ctx context.Context) { s.err = f.call(ctx, c.Queue(s.queue), s) },
+			var err error
+			fired := t.callUnder(p, r, c, func(ctx context.Context) { err = c.Queue(q.Name()).Settle(ctx, held.Lease, o) },
 				func(returned <-chan struct{}) {
-					if t.awaitFault(p, returned) || t.get(direct, s.tasks[0].ID).State == state.Processing {
+					if t.awaitFault(p, returned) || t.get(direct, held.ID).State == state.Processing {
 						return
 					}
 					t.eventually("the task is taken again", func() bool {
-						taken = t.checkout(direct.Queue(s.queue), 1, long)
+						taken = t.checkout(q, 1, long)
 						return len(taken) > 0
 					})
-				}) {
-				break // the call has fewer requests
-			}
-			if len(taken) == 0 {
-				continue // this request was not the one that does it
+				})
+			if !fired || len(taken) == 0 {
+				return fired // this request was not the one that does it
 			}
 			seen = true
-			t.failIf(s.err != nil && !errors.Is(s.err, dbq.ErrMayHaveHappened),
-				"%s: it was done, and the task is taken again; it answered %v", f.name, s.err)
-			if is := t.get(direct, taken[0].ID); is.State != state.Processing || is.Fence != taken[0].Fence {
-				t.Errorf("%s: the new holder has lost the task: it is %v under fence %d, want fence %d", f.name, is.State,
+			t.failIf(err != nil && !errors.Is(err, dbq.ErrMayHaveHappened),
+				"%s: it was done, and the task is taken again; it returned %v", name, err)
+			if is := t.get(direct, held.ID); is.State != state.Processing || is.Fence != taken[0].Fence {
+				t.Errorf("%s: the new holder has lost the task: it is %v under fence %d, want fence %d", name, is.State,
 					is.Fence, taken[0].Fence)
 			}
-		}
+			return true
+		})
+		t.failIf(!seen, "%s: no request was found that did the work", name)
 	}
-	t.failIf(!seen, "no request was found that did the work")
 }
 
 // grace is how long a call may take beyond its deadline: dbq lets a write that was sent finish within 2 seconds.
@@ -651,24 +600,23 @@ func stalledServer(t *test) {
 	const deadline = 500 * time.Millisecond
 	took := make([]time.Duration, len(trials))
 	for i, tr := range trials {
-		tr.s = t.callDisturbed(direct, clients[i], tr.f, undisturbed, func() {}) // makes the connection
+		t.callUndisturbed(direct, clients[i], tr.f) // makes the connection
 	}
 	t.concurrently(len(trials), func(_ context.Context, i int) {
 		tr := trials[i]
 		var start time.Time
-		tr.s = t.callDisturbed(direct, clients[i], tr.f, func(ctx context.Context) (context.Context, func()) {
+		tr.s = t.callDisturbed(direct, clients[i], tr.f, func(ctx context.Context, _ *faultRun) (context.Context, func()) {
 			proxies[i].Set(tr.r)
 			start = time.Now()
 			ctx, cancel := context.WithTimeout(ctx, deadline)
-			return ctx, func() { took[i] = time.Since(start); cancel() }
-		}, func() { proxies[i].Heal() })
+			return ctx, func() { took[i] = time.Since(start); cancel(); proxies[i].Heal() }
+		})
 	})
 	for i, tr := range trials {
 		what := fmt.Sprintf("stalled at %v", tr.r)
-		if took[i] > deadline+grace {
-			t.Errorf("%s, %s: it returned %v after its deadline, want at most %v: %v", tr.f.name, what, took[i]-deadline, grace,
-				tr.s.err)
-		}
+		t.failIf(took[i] > deadline+grace,
+			"%s, %s: it returned %v after its deadline, want at most %v: %v", tr.f.name, what, took[i]-deadline, grace,
+			tr.s.err)
 		t.failIf(tr.s.err != nil && !ctxEnded(tr.s.err),
 			"%s, %s: got error %v, want one that says that the deadline is over", tr.f.name, what, tr.s.err)
 		proxies[i].Close() // what was held has arrived, or never will
@@ -693,7 +641,7 @@ func serverGone(t *test) {
 			"%s without a server: got error %v, though nothing can have happened", what, err)
 		t.failIf(ctx.Err() != nil, "%s without a server took more than %v", what, bound)
 	}
-	// Questions first: they use up the connections that the client still has and does not know to be cut.
+	// Reads first: they use up the connections that the client still has and does not know to be cut.
 	timed("Get", func(ctx context.Context) error { _, err := c.Get(ctx, dbq.NewID()); return err })
 	timed("Stats", func(ctx context.Context) error { _, err := admin.New(c).Stats(ctx); return err })
 	timed("Open", func(ctx context.Context) error {
@@ -705,8 +653,9 @@ func serverGone(t *test) {
 	})
 	for _, f := range faultCalls() {
 		timed(f.name, func(ctx context.Context) error {
-			s := t.callDisturbed(direct, c, f, func(context.Context) (context.Context, func()) { return ctx, func() {} },
-				func() {})
+			s := t.callDisturbed(direct, c, f, func(context.Context, *faultRun) (context.Context, func()) {
+				return ctx, func() {}
+			})
 			t.failIf(t.checkCall("server gone", direct, f, s), "%s was done without a server", f.name)
 			return s.err
 		})
@@ -720,7 +669,7 @@ func serverBackAgain(t *test) {
 	unsureOnce := func(f faultCall, err error) bool { return f.once && errors.Is(err, dbq.ErrMayHaveHappened) }
 	all := func(what string, unsure func(faultCall, error) bool) {
 		for _, f := range faultCalls() {
-			s := t.callDisturbed(direct, c, f, undisturbed, func() {})
+			s := t.callDisturbed(direct, c, f, undisturbed)
 			switch t.checkCall(what, direct, f, s); {
 			case s.err != nil && !unsure(f, s.err):
 				t.Errorf("%s, %s: %v", f.name, what, s.err)
@@ -772,9 +721,9 @@ func poolOfOne(t *test) {
 	direct, c := t.open(), t.open()
 	c.DB().SetMaxOpenConns(1)
 	for _, f := range append(faultCalls(), manyChunks(c)) {
-		s := t.callDisturbed(direct, c, f, func(ctx context.Context) (context.Context, func()) {
+		s := t.callDisturbed(direct, c, f, func(ctx context.Context, _ *faultRun) (context.Context, func()) {
 			return context.WithTimeout(ctx, bound)
-		}, func() {})
+		})
 		if t.checkCall("on a pool of one", direct, f, s); s.err != nil {
 			t.Errorf("%s on a pool of one: %v", f.name, s.err)
 		}
@@ -835,7 +784,7 @@ func workersOutliveDeadConnections(t *test) {
 		"idle": count(&idle, 0), "busy": count(&busy, 50*time.Millisecond),
 		"tx": worker.TxFunc(func(context.Context, *sql.Tx, dbq.Task) error { inTx.Add(1); return nil }),
 	} {
-		defer t.runWorker(worker.Worker{Queue: c.Queue(queue), Concurrency: 2, Lease: lease, Logger: quietLog, Handler: h})()
+		defer t.runWorker(worker.Worker{Queue: c.Queue(queue), Concurrency: 2, Lease: lease, Handler: h})()
 	}
 	stop := make(chan struct{})
 	var producing sync.WaitGroup
@@ -915,60 +864,30 @@ func slowLink(t *test) {
 	}
 }
 
-// callsTx are the calls that change something in a caller's transaction.
-var callsTx = map[string]func(ctx context.Context, c *dbq.Client, tx dbq.Tx, q *dbq.Queue, held dbq.Lease) error{
-	"EnqueueTx": func(ctx context.Context, _ *dbq.Client, tx dbq.Tx, q *dbq.Queue, _ dbq.Lease) error {
-		_, err := q.EnqueueTx(ctx, tx, dbq.NewTask{})
-		return err
-	},
-	"EnqueueManyTx of unique tasks": func(
-		ctx context.Context, _ *dbq.Client, tx dbq.Tx, q *dbq.Queue, _ dbq.Lease,
-	) error {
-		_, err := q.EnqueueManyTx(ctx, tx, []dbq.NewTask{{Unique: pending("a")}, {Unique: replacing("b")}})
-		return err
-	},
-	"CompleteTx": func(ctx context.Context, _ *dbq.Client, tx dbq.Tx, q *dbq.Queue, held dbq.Lease) error {
-		return q.CompleteTx(ctx, tx, held, nil)
-	},
-	"SettleTx with an error": func(ctx context.Context, _ *dbq.Client, tx dbq.Tx, q *dbq.Queue, held dbq.Lease) error {
-		return q.SettleTx(ctx, tx, held, dbq.Failed(errors.New("it failed")))
-	},
-	"OperateTx": func(ctx context.Context, c *dbq.Client, tx dbq.Tx, _ *dbq.Queue, held dbq.Lease) error {
-		return admin.New(c).OperateTx(ctx, tx, admin.Revoke, held.Task, admin.By("ann"))
-	},
-	"workflow.EnqueueTx": func(ctx context.Context, c *dbq.Client, tx dbq.Tx, q *dbq.Queue, _ dbq.Lease) error {
-		_, err := workflow.EnqueueTx(ctx, tx, c, []workflow.Step{
-			{Name: "one", Queue: q.Name()}, {Name: "two", Queue: q.Name(), Needs: []string{"one"}}})
-		return err
-	},
-}
-
 // cutInCallersTx cuts each request of each call in a caller's transaction in turn, before it reaches the server and
 // after, and then ends the transaction.
 func cutInCallersTx(t *test) {
 	p, dsn := t.throughProxy()
 	direct := t.open()
-	for _, name := range slices.Sorted(maps.Keys(callsTx)) {
-		for _, lose := range []bool{false, true} {
-			for k, fired := 1, true; fired && k <= maxRequests; k++ {
-				q := direct.Queue(fmt.Sprintf("fault %d", subjects.Add(1)))
-				held := t.takeNew(q, dbq.NewTask{}, long)
-				c := t.oneConnection(dsn)
-				tx := t.beginTx(c)
-				what := fmt.Sprintf("%s, cut at request %d (answer lost: %v)", name, k, lose)
-				fired = t.callUnder(p, proxy.Rule{AtRequest: k, LoseAnswer: lose}, c, func(ctx context.Context) {
-					err := callsTx[name](ctx, c, tx, c.Queue(q.Name()), held.Lease)
-					t.failIf(p.Fired() && !errors.Is(err, dbq.ErrUnavailable) || errors.Is(err, dbq.ErrMayHaveHappened),
-						"%s: got error %v, want ErrUnavailable alone", what, err)
-					_ = tx.Rollback()
-				}, nil)
-				t.failIf(k == 1 && !fired, "%s made no request that could be cut", name)
-				// The server may not have noticed yet that its client is gone.
-				t.must(q.Complete(t.ctx, held.Lease, nil))
-				if rest := t.list(direct, admin.Filter{Queue: q.Name()}); len(rest) != 1 {
-					t.Errorf("%s: %d tasks are in the queue, want the one that was there", what, len(rest))
-				}
+	for i, call := range callsTx(direct.Queue("q"), dbq.Lease{}) {
+		t.eachRequestAndAnswer(call.name, proxy.Rule{}, func(r proxy.Rule) bool {
+			q := ownQueue(direct)
+			held := t.takeNew(q, dbq.NewTask{}, long)
+			c := t.oneConnection(dsn)
+			tx := t.beginTx(c)
+			what := fmt.Sprintf("%s, cut at %v", call.name, r)
+			fired := t.callUnder(p, r, c, func(ctx context.Context) {
+				err := callsTx(c.Queue(q.Name()), held.Lease)[i].tx(ctx, tx)
+				t.failIf(p.Fired() && !errors.Is(err, dbq.ErrUnavailable) || errors.Is(err, dbq.ErrMayHaveHappened),
+					"%s: got error %v, want ErrUnavailable alone", what, err)
+				_ = tx.Rollback()
+			}, nil)
+			// The server may not have noticed yet that its client is gone.
+			t.must(q.Complete(t.ctx, held.Lease, nil))
+			if rest := t.list(direct, admin.Filter{Queue: q.Name()}); len(rest) != 1 {
+				t.Errorf("%s: %d tasks are in the queue, want the one that was there", what, len(rest))
 			}
-		}
+			return fired
+		})
 	}
 }

@@ -29,7 +29,9 @@ type faultRun struct {
 	tasks  []dbq.Task  // taken before, by an undisturbed client
 	before []uuid.UUID
 
-	// What the call answered.
+	fired bool // the proxy's rule was applied
+
+	// What the call returned.
 	err   error
 	ids   []uuid.UUID
 	added []dbq.Enqueued
@@ -41,10 +43,10 @@ type faultCall struct {
 	name    string
 	prepare func(t *test, q *dbq.Queue, s *faultRun)
 	call    func(ctx context.Context, q *dbq.Queue, s *faultRun) error
-	// did says whether the call did its work, by what is in the queue, and what is wrong if it did half of it, did it
-	// twice, or answered something else than what it did.
+	// did reports, by what is in the queue, whether the call did its work, and what is wrong if it did half of it, did it
+	// twice, or returned something else than what it did.
 	did func(in []dbq.Task, s *faultRun) (bool, string)
-	// after demands what must be true once the requests of the call have ended, whatever it answered; it may be nil.
+	// after demands what must be true once the requests of the call have ended, whatever it returned; it may be nil.
 	after func(t *test, direct *dbq.Client, s *faultRun)
 	// once says that the call does not repeat what may have happened: when it did not happen, it may say so also when the
 	// server is there.
@@ -59,23 +61,32 @@ const patienceOfCall = 30 * time.Second
 
 var subjects atomic.Int64
 
-// callDisturbed prepares a run through direct and makes the call through the disturbed client. The server must be
-// reachable again when heal returns.
-func (t *test) callDisturbed(direct, disturbed *dbq.Client, f faultCall,
-	when func(ctx context.Context) (context.Context, func()), heal func()) *faultRun {
+// ownQueue returns a queue that nothing else in the case uses.
+func ownQueue(c *dbq.Client) *dbq.Queue { return c.Queue(fmt.Sprintf("fault %d", subjects.Add(1))) }
+
+// A disturbance begins when a call does, and may end the call's context. The server is reachable again when the
+// returned function, which runs after the call, has returned.
+type disturbance func(ctx context.Context, s *faultRun) (context.Context, func())
+
+// callDisturbed prepares a run through direct and makes the call through the disturbed client.
+func (t *test) callDisturbed(direct, disturbed *dbq.Client, f faultCall, disturb disturbance) *faultRun {
 	s := t.newFaultRun(direct, f)
 	ctx, cancel := context.WithTimeout(store.WithoutPauses(t.ctx), patienceOfCall)
 	defer cancel()
-	ctx, done := when(ctx)
+	ctx, done := disturb(ctx, s)
 	s.err = f.call(ctx, disturbed.Queue(s.queue), s)
 	done()
-	heal()
 	return s
+}
+
+// callUndisturbed makes the call through c without a fault.
+func (t *test) callUndisturbed(direct, c *dbq.Client, f faultCall) {
+	t.checkCall("undisturbed", direct, f, t.callDisturbed(direct, c, f, undisturbed))
 }
 
 // newFaultRun prepares what a call works on.
 func (t *test) newFaultRun(direct *dbq.Client, f faultCall) *faultRun {
-	s := &faultRun{queue: fmt.Sprintf("fault %d", subjects.Add(1)), test: t, direct: direct}
+	s := &faultRun{queue: ownQueue(direct).Name(), test: t, direct: direct}
 	if f.prepare != nil {
 		f.prepare(t, direct.Queue(s.queue), s)
 	}
@@ -87,9 +98,9 @@ func (t *test) checkCall(what string, direct *dbq.Client, f faultCall, s *faultR
 	did, wrong := f.did(t.list(direct, admin.Filter{Queue: s.queue}), s)
 	switch {
 	case wrong != "":
-		t.Errorf("%s, %s: %s (it answered %v)", f.name, what, wrong, s.err)
+		t.Errorf("%s, %s: %s (it returned %v)", f.name, what, wrong, s.err)
 	case s.err == nil && !did:
-		t.Errorf("%s, %s: it answered that it was done, and it was not", f.name, what)
+		t.Errorf("%s, %s: it reported that it was done, and it was not", f.name, what)
 	case s.err != nil && did && !errors.Is(s.err, dbq.ErrMayHaveHappened):
 		t.Errorf("%s, %s: it was done, although the error means that it was not: %v", f.name, what, s.err)
 	case errors.Is(s.err, dbq.ErrMayHaveHappened) &&
@@ -115,28 +126,20 @@ func ctxEnded(err error) bool {
 
 // faultCalls returns the calls that change something, each kind at least once.
 func faultCalls() []faultCall {
+	settle := func(name string, o dbq.Outcome, to dbq.State) faultCall {
+		return faultCall{name: name, prepare: prepareLeased(1), did: movedState(state.Processing, to),
+			call: func(ctx context.Context, q *dbq.Queue, s *faultRun) error { return q.Settle(ctx, s.tasks[0].Lease, o) }}
+	}
 	return slices.Concat([]faultCall{
 		// An enqueue whose answer is lost is not repeated: its task may be done and gone. See EnqueuedAndGone.
 		{name: "Enqueue", call: callEnqueue, did: didEnqueue, once: true},
 		{name: "EnqueueMany", prepare: prepareDuplicate, call: callEnqueueMany, did: didEnqueueMany, once: true},
 		{name: "EnqueueUnique", prepare: prepareUnique, call: callEnqueueUnique, did: didEnqueueUnique, once: true},
 		{name: "Checkout", prepare: prepareReady, call: callCheckout, did: didCheckout, after: afterCheckout, once: true},
-		{name: "Complete", prepare: prepareLeased(1), did: movedState(state.Processing, state.Completed),
-			call: func(ctx context.Context, q *dbq.Queue, s *faultRun) error {
-				return q.Complete(ctx, s.tasks[0].Lease, []byte("done"))
-			}},
-		{name: "Deleted", prepare: prepareLeased(1), did: movedState(state.Processing, state.None),
-			call: func(ctx context.Context, q *dbq.Queue, s *faultRun) error {
-				return q.Settle(ctx, s.tasks[0].Lease, dbq.Deleted())
-			}},
-		{name: "Fail", prepare: prepareLeased(1), did: movedState(state.Processing, state.Error),
-			call: func(ctx context.Context, q *dbq.Queue, s *faultRun) error {
-				return q.Settle(ctx, s.tasks[0].Lease, dbq.RetryIn(long, errors.New("it failed")))
-			}},
-		{name: "Release", prepare: prepareLeased(1), did: movedState(state.Processing, state.Created),
-			call: func(ctx context.Context, q *dbq.Queue, s *faultRun) error {
-				return q.Settle(ctx, s.tasks[0].Lease, dbq.Released(long))
-			}},
+		settle("Complete", dbq.Completed([]byte("done")), state.Completed),
+		settle("Deleted", dbq.Deleted(), state.None),
+		settle("Fail", dbq.RetryIn(long, errBoom), state.Error),
+		settle("Release", dbq.Released(long), state.Created),
 		{name: "Settle", prepare: prepareLeased(3), call: callSettle, did: didSettle},
 		{name: "Extend", prepare: prepareLeased(1), call: callExtend, did: didExtend},
 		{name: "Operate", prepare: prepareParked, did: movedState(state.Error, state.Created),
@@ -163,7 +166,7 @@ func didEnqueue(in []dbq.Task, s *faultRun) (bool, string) {
 	case len(in) > 1:
 		return true, fmt.Sprintf("there are %d tasks of one enqueue", len(in))
 	case len(in) == 1 && s.err == nil && in[0].ID != s.ids[0]:
-		return true, "the task has another id than the one that was answered"
+		return true, "the task has another id than the one that was returned"
 	}
 	return len(in) == 1, ""
 }
@@ -194,11 +197,11 @@ func didEnqueueMany(in []dbq.Task, s *faultRun) (bool, string) {
 		taken := i == 2
 		switch {
 		case a.Duplicate != taken:
-			return true, fmt.Sprintf("task %d: answered that it was a duplicate: %v, want %v", i, a.Duplicate, taken)
+			return true, fmt.Sprintf("task %d: reported as a duplicate: %v, want %v", i, a.Duplicate, taken)
 		case taken && a.ID != s.before[0]:
-			return true, fmt.Sprintf("answered id %s for the duplicate of %s", a.ID, s.before[0])
+			return true, fmt.Sprintf("returned id %s for the duplicate of %s", a.ID, s.before[0])
 		case !slices.Contains(idsOf(in), a.ID):
-			return true, fmt.Sprintf("answered an id, %s, that is not there", a.ID)
+			return true, fmt.Sprintf("returned an id, %s, that is not there", a.ID)
 		}
 	}
 	return len(in) == 4, ""
@@ -357,12 +360,12 @@ func didEnqueueUnique(in []dbq.Task, s *faultRun) (bool, string) {
 		case task.ID != s.before[0]:
 			added++
 			if s.err == nil && s.added[0] != (dbq.Enqueued{ID: task.ID}) {
-				return true, fmt.Sprintf("it answered %+v for the new task %s", s.added[0], task.ID)
+				return true, fmt.Sprintf("it returned %+v for the new task %s", s.added[0], task.ID)
 			}
 		case task.Priority == 2:
 			replaced = true
 			if s.err == nil && s.added[1] != (dbq.Enqueued{ID: task.ID, Replaced: true}) {
-				return true, fmt.Sprintf("it answered %+v for the replaced task %s", s.added[1], task.ID)
+				return true, fmt.Sprintf("it returned %+v for the replaced task %s", s.added[1], task.ID)
 			}
 		}
 	}
@@ -380,21 +383,22 @@ func didEnqueueUnique(in []dbq.Task, s *faultRun) (bool, string) {
 func cutBeforeReplace(t *test) {
 	p, dsn := t.throughProxy()
 	direct := t.open()
-	for k, fired := 1, true; fired && k <= maxRequests; k++ {
-		q := direct.Queue(fmt.Sprintf("fault %d", subjects.Add(1)))
+	t.eachRequest("the enqueue", proxy.Rule{}, func(r proxy.Rule) bool {
+		q := ownQueue(direct)
 		id := t.enqueue(q, dbq.NewTask{Delay: long, Priority: 1, Unique: replacing("waits")})
 		c := t.oneConnection(dsn)
 		var err error
-		fired = t.callUnder(p, proxy.Rule{AtRequest: k}, c, func(ctx context.Context) {
+		fired := t.callUnder(p, r, c, func(ctx context.Context) {
 			_, err = c.Queue(q.Name()).Enqueue(ctx, dbq.NewTask{Delay: long, Priority: 2, Unique: replacing("waits")})
 		}, nil)
 		switch replaced := t.get(direct, id).Priority == 2; {
 		case err == nil && !replaced:
-			t.Errorf("cut before request %d, it answered that it has replaced the task, and it has not", k)
+			t.Errorf("cut at %v, it reported that it replaced the task, and it did not", r)
 		case err != nil && replaced && !errors.Is(err, dbq.ErrMayHaveHappened):
-			t.Errorf("cut before request %d, it has replaced the task, and answered %v", k, err)
+			t.Errorf("cut at %v, it replaced the task, and returned %v", r, err)
 		}
-	}
+		return fired
+	})
 }
 
 // limitedCalls are checkouts of queues with limits.
@@ -468,13 +472,13 @@ func afterLimited(t *test, l admin.QueueLimits, q *dbq.Queue, s *faultRun) {
 	tasks := func(when string) []dbq.Task {
 		in := t.list(q.Client(), admin.Filter{Queue: s.queue})
 		if wrong := brokenLimit(l, in); wrong != "" {
-			t.Fatalf("%s, %s (the call answered %v)", when, wrong, s.err)
+			t.Fatalf("%s, %s (the call returned %v)", when, wrong, s.err)
 		}
 		return in
 	}
 	fill := func(when string) (leased []dbq.Task) {
 		var in []dbq.Task
-		t.eventually(fmt.Sprintf("%s, what the limits of %s allow starts (the call answered %v)", when, s.queue, s.err),
+		t.eventually(fmt.Sprintf("%s, what the limits of %s allow starts (the call returned %v)", when, s.queue, s.err),
 			func() bool { // its last request may still be under way
 				t.checkout(q, len(limitedKeys), long)
 				in = tasks(when)
@@ -538,7 +542,7 @@ func limitsUsed(in []dbq.Task) (all limitUse, keys map[string]*limitUse) {
 	return all, keys
 }
 
-// brokenLimit says which limit tasks break, if any.
+// brokenLimit returns which limit tasks break, if any.
 func brokenLimit(l admin.QueueLimits, in []dbq.Task) string {
 	over := func(n, most int) bool { return most > 0 && n > most }
 	if l.Order != admin.OrderNone {
@@ -624,7 +628,7 @@ func didEnqueueWorkflow(in []dbq.Task, s *faultRun) (bool, string) {
 	if s.err == nil {
 		for _, task := range in {
 			if !slices.Contains(s.ids, task.ID) {
-				return true, fmt.Sprintf("it answered the ids %v, and task %s is there", s.ids, task.ID)
+				return true, fmt.Sprintf("it returned the ids %v, and task %s is there", s.ids, task.ID)
 			}
 		}
 	}
@@ -644,12 +648,10 @@ func afterEnqueueWorkflow(t *test, direct *dbq.Client, s *faultRun) {
 			t.Fatalf("%s: the workflow has %d steps and %d needs, want 4 of each", s.queue, len(info.Steps), len(info.Needs))
 		}
 	} else if err != nil {
-		t.Fatalf("%s: the workflow cannot be enqueued again: %v (the call answered %v)", s.queue, err, s.err)
+		t.Fatalf("%s: the workflow cannot be enqueued again: %v (the call returned %v)", s.queue, err, s.err)
 	}
 	for _, n := range []int{1, 2, 1} {
-		for _, task := range t.takeDue(fmt.Sprintf("%s: %d steps are due", s.queue, n), q, n) {
-			t.must(q.Complete(t.ctx, task.Lease, nil))
-		}
+		t.endAll(q, t.takeN(q, n, long), dbq.Completed(nil))
 	}
 	in := t.list(direct, admin.Filter{Queue: s.queue, States: []dbq.State{dbq.StateCompleted}})
 	if all := t.count(direct, s.queue); len(in) != 4 || all != 4 {
@@ -683,7 +685,7 @@ func afterCancel(t *test, direct *dbq.Client, s *faultRun) {
 	if err := q.Complete(t.ctx, s.tasks[0].Lease, nil); !errors.Is(err, dbq.ErrLeaseLost) {
 		outcome = dbq.AttemptCompleted
 		t.must(err)
-		t.must(q.Complete(t.ctx, t.takeDue(s.queue+": the next step is due", q, 1)[0].Lease, nil))
+		t.must(q.Complete(t.ctx, t.takeN(q, 1, long)[0].Lease, nil))
 	} else {
 		t.eventually(s.queue+": what needs the cancelled task is cancelled", func() bool {
 			t.must(workflow.Resume(t.ctx, direct))
@@ -691,7 +693,7 @@ func afterCancel(t *test, direct *dbq.Client, s *faultRun) {
 			return b.State == state.Poison && b.Cancelled
 		})
 	}
-	as := must(admin.New(direct).Attempts(t.ctx, id))
+	as := t.attemptsOf(direct, id)
 	t.failIf(len(as) != 1 || as[0].Outcome != outcome,
 		"%s: the attempts of the task are %+v, want one that was %v", s.queue, as, outcome)
 }
@@ -731,8 +733,7 @@ func (t *test) oneConnection(dsn string) *dbq.Client {
 		return c
 	}
 	t.must(err)
-	t.register(c)
-	return c
+	return t.register(c)
 }
 
 // callUnder makes a call through c while a rule is set, and closes c. meanwhile runs beside the call, and the proxy
@@ -773,12 +774,12 @@ func (t *test) awaitFault(p *proxy.Proxy, returned <-chan struct{}) (gone bool) 
 }
 
 // undisturbed is for calls without a fault.
-func undisturbed(ctx context.Context) (context.Context, func()) { return ctx, func() {} }
+func undisturbed(ctx context.Context, _ *faultRun) (context.Context, func()) { return ctx, func() {} }
 
 // arm sets a rule when the call begins.
-func arm(p *proxy.Proxy, r proxy.Rule) func(ctx context.Context) (context.Context, func()) {
-	return func(ctx context.Context) (context.Context, func()) {
+func arm(p *proxy.Proxy, r proxy.Rule) disturbance {
+	return func(ctx context.Context, s *faultRun) (context.Context, func()) {
 		p.Set(r)
-		return ctx, func() {}
+		return ctx, func() { s.fired = p.Heal() }
 	}
 }

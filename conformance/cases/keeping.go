@@ -2,7 +2,6 @@ package cases
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,16 +26,13 @@ func keepingCases() []Case {
 			Law: "All attempts of a task are known as soon as they have ended, whoever ended them: the last one by the task's " +
 				"row, those before it by the history."},
 		Case{Name: "CleanRemovesWhatIsOld", Once: true, run: keepingClean,
-			Law: "Cleaning removes the ended tasks of one queue that are older than the retention of their state, and " +
-				"nothing else."},
+			Law: "Cleaning removes a queue's ended tasks that are older than their state's retention, and nothing else."},
 		Case{Name: "CleanFindsWhatEndsLate", Once: true, run: keepingLate,
-			Law: "A task that ends after cleaning has passed it is removed no later than a quarter of its retention after it " +
-				"is due for removal."},
+			Law: "A task that ends after cleaning has passed it is removed at most a quarter of its retention late."},
 		Case{Name: "ArchiveKeepsEverything", Once: true, run: keepingArchive,
 			Law: "Cleaning into the archive keeps every column of a task, even when it is repeated or interrupted."},
 		Case{Name: "WhatStaysIsCounted", Once: true, run: keepingCounted,
-			Law: "The tasks in the archive and the entries of the audit, which stay until they are removed by hand, are " +
-				"counted, up to a limit."},
+			Law: "Archived tasks and audit entries, which stay until removed by hand, are counted, up to a limit."},
 		Case{Name: "ArchiveKeepsEachTaskOfAnID", Once: true, run: keepingArchiveOfID,
 			Law: "If an id is used again after its task was archived, the archive keeps both tasks, and pages list each once."},
 		Case{Name: "CleanManyBatches", Once: true, run: keepingManyBatches,
@@ -76,16 +72,16 @@ func keepingAttempts(t *test) {
 	changed.Error, changed.Outcome = "another story", dbq.AttemptCompleted
 	t.record(q, changed)
 	t.record(q)
-	got := must(admin.New(t.open()).Attempts(t.ctx, id))
+	got := t.attemptsOf(t.open(), id)
 	t.failIf(fmt.Sprint(got) != fmt.Sprint(want), "got  %v\nwant %v", got, want)
-	if got, err := admin.New(c).Attempts(t.ctx, dbq.NewID()); err != nil || len(got) != 0 {
-		t.Errorf("a task without history has %v, %v", got, err)
+	if got := t.attemptsOf(c, dbq.NewID()); len(got) != 0 {
+		t.Errorf("a task without history has %v", got)
 	}
 	long := want[0]
 	long.Fence, long.Error = 9, strings.Repeat("é", dbq.MaxResult)
 	t.record(q, long)
-	if got, err := admin.New(c).Attempts(t.ctx, id); err != nil || len(got) != 5 || len(got[4].Error) > dbq.MaxResult {
-		t.Errorf("a long error was not cut to %d bytes: %v", dbq.MaxResult, err)
+	if got := t.attemptsOf(c, id); len(got) != 5 || len(got[4].Error) > dbq.MaxResult {
+		t.Errorf("a long error was not cut to %d bytes", dbq.MaxResult)
 	}
 }
 
@@ -93,15 +89,13 @@ func keepingTakenOver(t *test) {
 	c, q := t.openQueue(dbq.WithName("the first"))
 	before := t.now(c)
 	first := t.takeNew(q, dbq.NewTask{MaxAttempts: 2}, short)
-	if first.TakenOver != nil {
-		t.Errorf("a new task was taken over from %+v", first.TakenOver)
-	}
+	t.failIf(first.TakenOver != nil, "a new task was taken over from %+v", first.TakenOver)
 	row := t.get(c, first.ID)
 	t.awaitExpiry(c, first.ID)
 	second := t.takeOver(t.open(dbq.WithName("the second")).Queue("q"), first.ID, short)
 	was := second.TakenOver
 	if was == nil {
-		t.Fatalf("the checkout does not tell that it took the task over")
+		t.Fatalf("the checkout does not report that it took the task over")
 	}
 	if was.Task != first.ID || was.Queue != "q" || was.Attempt != 1 || was.Fence != first.Fence ||
 		was.Outcome != dbq.AttemptCrashed ||
@@ -116,27 +110,22 @@ func keepingTakenOver(t *test) {
 		if task := t.takeOver(q, id, long); task.TakenOver == nil || task.TakenOver.Worker != worker {
 			t.Errorf("a task of the worker %q was taken over from %+v", worker, task.TakenOver)
 		}
-		t.must(admin.New(c).Operate(t.ctx, admin.Revoke, id))
-		attempts, err := admin.New(c).Attempts(t.ctx, id)
-		t.failIf(err != nil || len(attempts) != 2 || attempts[0].Worker != worker || attempts[1].Worker != worker,
-			"a task of the worker %q was revoked, and the history has %+v (%v)", worker, attempts, err)
+		t.operate(c, admin.Revoke, id)
+		as := t.attemptsOf(c, id)
+		t.failIf(len(as) != 2 || as[0].Worker != worker || as[1].Worker != worker,
+			"a task of the worker %q was revoked, and the history has %+v", worker, as)
 	}
 	_, err := access.ForWorker(c.Queue("q"), strings.Repeat("x", dbq.MaxWorkerID+1)).Checkout(t.ctx, 1, long)
 	t.wantErr("a worker's id that is too long", err, dbq.ErrOption)
-	got, err := admin.New(c).Attempts(t.ctx, first.ID)
-	if err != nil || len(got) != 1 || fmt.Sprint(got[0]) != fmt.Sprint(*was) {
-		t.Errorf("the history has %v, %v, want what the checkout reported: %v", got, err, *was)
+	if got := t.attemptsOf(c, first.ID); fmt.Sprint(got) != fmt.Sprint([]dbq.Attempt{*was}) {
+		t.Errorf("the history has %v, want what the checkout reported: %v", got, *was)
 	}
 }
 
 // tasksToKeepAndClean puts tasks of every state into a queue: completed, poisoned, parked, and living ones that have
 // not ended.
 func (t *test) tasksToKeepAndClean(q *dbq.Queue) (completed, poison, parked uuid.UUID, living []uuid.UUID) {
-	settle := func(s dbq.Outcome, nt dbq.NewTask) uuid.UUID {
-		task := t.takeNew(q, nt, long)
-		t.must(q.Settle(t.ctx, task.Lease, s))
-		return task.ID
-	}
+	settle := func(o dbq.Outcome, nt dbq.NewTask) uuid.UUID { return t.settleNew(q, nt, o).ID }
 	full := dbq.NewTask{Kind: "kïnd", Payload: []byte("\x00\xffpayload"), Priority: 3, MaxAttempts: 5,
 		Headers: map[string]string{"k": "v"}}
 	full.Reference = "completed"
@@ -169,10 +158,9 @@ func keepingClean(t *test) {
 	t.record(q, dbq.Attempt{Task: completed, Attempt: 1, Fence: 1, Outcome: dbq.AttemptCompleted, Ended: t.now(c)})
 	t.awaitAge(c, kept.ID, keep)
 	clean := func(r dbq.Retention, tasks, attempts int) {
-		done := must(admin.New(c).Clean(t.ctx, q.Name(), r))
-		if done != (admin.Cleaned{Tasks: tasks, Attempts: attempts}) {
-			t.Errorf("cleaning %+v did %+v, want %d tasks and %d attempts", r, done, tasks, attempts)
-		}
+		done := t.clean(q, r)
+		t.failIf(done != (admin.Cleaned{Tasks: tasks, Attempts: attempts}),
+			"cleaning %+v did %+v, want %d tasks and %d attempts", r, done, tasks, attempts)
 	}
 	clean(dbq.Retention{}, 0, 0)
 	clean(dbq.Retention{Completed: time.Hour, Poison: time.Hour, Parked: time.Hour, Attempts: time.Hour}, 0, 0)
@@ -183,8 +171,8 @@ func keepingClean(t *test) {
 	clean(dbq.Retention{Completed: keep, Parked: keep, Attempts: keep}, 2, 3)
 	t.wantGone(c, completed)
 	t.wantGone(c, parked)
-	if left, err := admin.New(c).Attempts(t.ctx, completed); err != nil || len(left) != 0 {
-		t.Errorf("the history still has %v, %v", left, err)
+	if left := t.attemptsOf(c, completed); len(left) != 0 {
+		t.Errorf("the history still has %v", left)
 	}
 	for _, id := range append(living, kept.ID) {
 		t.get(c, id)
@@ -200,10 +188,7 @@ func keepingLate(t *test) {
 	early, late := t.takeNew(q, dbq.NewTask{}, long), t.takeNew(q, dbq.NewTask{}, long)
 	t.must(q.Complete(t.ctx, early.Lease, nil))
 	t.awaitAge(c, early.ID, keep)
-	clean := func() int {
-		done := must(admin.New(c).Clean(t.ctx, q.Name(), dbq.Retention{Completed: keep}))
-		return done.Tasks
-	}
+	clean := func() int { return t.clean(q, dbq.Retention{Completed: keep}).Tasks }
 	if n := clean(); n != 1 {
 		t.Errorf("%d tasks were removed, want the one that had ended", n)
 	}
@@ -237,11 +222,9 @@ func keepingArchive(t *test) {
 		t.Errorf("a cancelled clean did %+v, %v", done, err)
 	}
 	all := dbq.Retention{Completed: keep, Poison: keep, Parked: keep, Archive: true}
-	if done, err := admin.New(c).Clean(t.ctx, q.Name(), all); err != nil || done.Tasks != 3 {
-		t.Errorf("cleaned %+v, %v, want 3 tasks", done, err)
-	}
-	if done, err := admin.New(c).Clean(t.ctx, q.Name(), all); err != nil || done.Tasks != 0 {
-		t.Errorf("cleaned %+v, %v once more", done, err)
+	for _, want := range []int{3, 0} {
+		done := t.clean(q, all)
+		t.failIf(done.Tasks != want, "cleaned %+v, want %d tasks", done, want)
 	}
 	got := must(admin.New(c).Archived(t.ctx, admin.Filter{Queue: "q"})).Tasks
 	t.failIf(fmt.Sprint(got) != fmt.Sprint(want), "the archive has %v\nwant %v", got, want)
@@ -270,9 +253,7 @@ func keepingManyBatches(t *test) {
 	t.awaitAge(c, last[len(last)-1].ID, time.Second)
 	sums := make([]int, 3)
 	t.concurrently(len(sums), func(ctx context.Context, i int) {
-		cleaned, err := admin.New(c).Clean(ctx, q.Name(), dbq.Retention{Completed: time.Millisecond})
-		t.failIf(err != nil, "cleaning: %v", err)
-		sums[i] = cleaned.Tasks
+		sums[i] = must(admin.New(c).Clean(ctx, q.Name(), dbq.Retention{Completed: time.Millisecond})).Tasks
 	})
 	if sum := sums[0] + sums[1] + sums[2]; sum != n {
 		t.Errorf("%v were cleaned, want %d in all", sums, n)
@@ -314,26 +295,20 @@ func keepingBesideWorkers(t *test) {
 // completeUntilEmpty completes tasks until three checkouts were empty.
 func (t *test) completeUntilEmpty(ctx context.Context, q *dbq.Queue) {
 	for empty := 0; empty < 3 && ctx.Err() == nil; {
-		tasks, err := q.Checkout(ctx, 7, long)
-		if err != nil {
-			t.Errorf("checkout: %v", err)
-			return
-		}
+		tasks := must(q.Checkout(ctx, 7, long))
 		if len(tasks) == 0 {
 			empty++
 			time.Sleep(5 * time.Millisecond)
 		}
 		for _, task := range tasks {
-			if err := q.Complete(ctx, task.Lease, nil); err != nil {
-				t.Errorf("complete: %v", err)
-			}
+			t.must(q.Complete(ctx, task.Lease, nil))
 		}
 	}
 }
 
 // wantAttempts compares the attempts of a task, each as its number and how it ended.
 func (t *test) wantAttempts(c *dbq.Client, id uuid.UUID, want string) []dbq.Attempt {
-	as := must(admin.New(c).Attempts(t.ctx, id))
+	as := t.attemptsOf(c, id)
 	var got []string
 	for i, a := range as {
 		got = append(got, fmt.Sprintf("%d %s", a.Attempt, a.Outcome))
@@ -350,8 +325,6 @@ func (t *test) wantAttempts(c *dbq.Client, id uuid.UUID, want string) []dbq.Atte
 // historyOfATask ends the attempts of one task in every way but one, and reads them after each.
 func historyOfATask(t *test) {
 	c, q := t.openQueue()
-	ops := admin.New(c)
-	boom := errors.New("boom")
 	id := t.enqueue(q, dbq.NewTask{MaxAttempts: 5})
 	want := ""
 	then := func(attempt string) {
@@ -369,7 +342,7 @@ func historyOfATask(t *test) {
 	}
 	before := t.now(c)
 	settle := func(o dbq.Outcome) { t.must(q.Settle(t.ctx, take(), o)) }
-	settle(dbq.RetryIn(0, boom))
+	settle(dbq.RetryIn(0, errBoom))
 	then("1 failed")
 	if a := t.wantAttempts(c, id, want)[0]; a.Error != "boom" || a.Taken.Before(before) || a.Ended.After(t.now(c)) {
 		t.Errorf("got %+v, want its error, and the database's times", a)
@@ -378,7 +351,7 @@ func historyOfATask(t *test) {
 		out := must(q.SettleMany(t.ctx, []dbq.Settlement{access.Settlement(take(), dbq.Released(0), opts)}))
 		t.must(out[0].Err)
 	}
-	release(access.SettleOptions{Cause: boom})
+	release(access.SettleOptions{Cause: errBoom})
 	then("2 released")
 	if a := t.wantAttempts(c, id, want)[1]; a.Error != "boom" {
 		t.Errorf("got %+v, want why it was released", a)
@@ -389,22 +362,22 @@ func historyOfATask(t *test) {
 	t.awaitExpiry(c, first.ID)
 	l := t.takeOver(q, id, long).Lease
 	then("2 crashed")
-	t.must(q.Settle(t.ctx, l, dbq.Parked(boom)))
+	t.must(q.Settle(t.ctx, l, dbq.Parked(errBoom)))
 	then("3 failed")
 	for _, event := range []state.Event{admin.Quarantine, admin.Restore, admin.Reenqueue} {
-		t.must(ops.Operate(t.ctx, event, id, admin.Reason("a law")))
+		t.operate(c, event, id, admin.Reason("a law"))
 		then("")
 	}
 	take()
-	t.must(ops.Operate(t.ctx, admin.Revoke, id))
+	t.operate(c, admin.Revoke, id)
 	then("1 revoked")
-	t.must(ops.Operate(t.ctx, admin.Reenqueue, id))
-	settle(dbq.Poisoned(boom))
+	t.operate(c, admin.Reenqueue, id)
+	settle(dbq.Poisoned(errBoom))
 	then("1 poisoned")
-	t.must(ops.Operate(t.ctx, admin.Reenqueue, id))
+	t.operate(c, admin.Reenqueue, id)
 	settle(dbq.Completed([]byte("no error")))
 	then("1 completed")
-	t.must(ops.Operate(t.ctx, admin.Purge, id))
+	t.operate(c, admin.Purge, id)
 	then("")
 }
 
@@ -412,7 +385,7 @@ func historyOfATask(t *test) {
 // running, has its attempt. A revocation takes a fence without one, and so does a checkout that finds the attempts
 // exhausted.
 func (t *test) wantEveryAttempt(c *dbq.Client, task dbq.Task) {
-	as := must(admin.New(c).Attempts(t.ctx, task.ID))
+	as := t.attemptsOf(c, task.ID)
 	next := int64(1)
 	switch chosen := task.Fence > 1e12; { // its producer chose the id, so that its fences begin at the clock
 	case chosen && len(as) == 0 && task.Attempt <= 1:
@@ -450,8 +423,8 @@ func keepingArchiveOfID(t *test) {
 			t.must(q.Complete(t.ctx, task.Lease, []byte(round)))
 			t.awaitAge(c, task.ID, keep)
 		}
-		done, err := admin.New(c).Clean(t.ctx, q.Name(), dbq.Retention{Completed: keep, Archive: true})
-		t.failIf(err != nil || done.Tasks != 2, "%s: cleaned %+v, %v, want 2 tasks", round, done, err)
+		done := t.clean(q, dbq.Retention{Completed: keep, Archive: true})
+		t.failIf(done.Tasks != 2, "%s: cleaned %+v, want 2 tasks", round, done)
 	}
 	archived := must(admin.New(c).Archived(t.ctx, admin.Filter{Queue: "q"})).Tasks
 	var got []string
@@ -463,17 +436,9 @@ func keepingArchiveOfID(t *test) {
 	t.failIf(len(archived) != 6 || !slices.Equal(got, want),
 		"the archive has %d tasks, and %q of the id; want 6 and %q", len(archived), got, want)
 	for size := 1; size < len(archived); size++ {
-		var paged []dbq.Task
-		for f := (admin.Filter{Queue: "q", Limit: size}); ; {
-			page := must(admin.New(c).Archived(t.ctx, f))
-			if paged = append(paged, page.Tasks...); !page.More {
-				break
-			}
-			f = f.From(page.Next)
-		}
-		if !slices.EqualFunc(paged, archived, func(a, b dbq.Task) bool { return a.ID == b.ID && a.Fence == b.Fence }) {
-			t.Errorf("pages of %d have %d tasks, want the same as the list: %d", size, len(paged), len(archived))
-		}
+		paged := t.pages(admin.Filter{Queue: "q", Limit: size}, admin.New(c).Archived)
+		t.failIf(!slices.EqualFunc(paged, archived, func(a, b dbq.Task) bool { return a.ID == b.ID && a.Fence == b.Fence }),
+			"pages of %d have %d tasks, want the same as the list: %d", size, len(paged), len(archived))
 	}
 	t.wantAttempts(c, id, "1 completed, 1 completed, 1 completed")
 }
@@ -483,12 +448,11 @@ func keepingCounted(t *test) {
 	ops := admin.New(c)
 	const keep, n = time.Millisecond, 3
 	for range n {
-		t.must(q.Complete(t.ctx, t.takeNew(q, dbq.NewTask{}, long).Lease, nil))
+		t.settleNew(q, dbq.NewTask{}, dbq.Completed(nil))
 	}
 	t.eventually("the tasks are archived", func() bool {
-		must(ops.Clean(t.ctx, q.Name(), dbq.Retention{Completed: keep, Archive: true}))
-		kept := must(ops.CountKept(t.ctx))
-		return kept.Archived == n
+		t.clean(q, dbq.Retention{Completed: keep, Archive: true})
+		return must(ops.CountKept(t.ctx)).Archived == n
 	})
 	entries := must(ops.Audit(t.ctx, admin.AuditFilter{})).Entries
 	t.must(ops.PauseQueue(t.ctx, "q"))

@@ -41,14 +41,11 @@ func leaseCases() []Case {
 		Case{Name: "SettlingTwiceIsLeaseLost", run: leaseTwice,
 			Law: "A lease settles once: a second call returns ErrLeaseLost and changes nothing."},
 		Case{Name: "OldAndNewLeaseInOneCall", run: leaseOldAndNew,
-			Law: "When one call carries both the old and the new lease of a task, the new one is settled and the old one is " +
-				"reported lost."},
+			Law: "When one call has a task's old and new lease, the new one is settled and the old one reported lost."},
 		Case{Name: "ManyOutcomesInOrder", run: leaseMany,
-			Law: "Settle ends each attempt in its own way and reports the results in the order given, beyond the limits of " +
-				"one statement."},
+			Law: "Settle ends each attempt in its own way and reports in order, beyond the limits of one statement."},
 		Case{Name: "ManyCompletedTogether", run: leaseManyCompleted,
-			Law: "When one call completes many leases, it reports each one that was lost or already settled, and leaves only " +
-				"those tasks unchanged."},
+			Law: "A call that completes many leases reports each lost or settled one, and leaves only those tasks unchanged."},
 		Case{Name: "ReusedIDIsANewTask", run: leaseEarlierLife,
 			Law: "When a task is removed and its id enqueued again, no lease of the earlier task settles or extends the new " +
 				"one, and the history lists the attempts of both."},
@@ -69,38 +66,26 @@ func leaseCases() []Case {
 			Law: "A call that waits for another transaction's lock does not take the server for a silent one: it succeeds " +
 				"when the lock is free, after the time in which it would give up a dead connection."},
 		Case{Name: "UnstartedAttemptDoesNotCount", run: lapseUncounted,
-			Law: "When a worker's lease expires before its attempt was marked as started, the attempt does not count, " +
-				"except for every hundredth time."},
+			Law: "An attempt whose lease expires before it was marked as started counts only every hundredth time."},
 		Case{Name: "StartedAttemptCounts", run: lapseStarted,
-			Law: "When a worker's lease expires after its attempt was marked as started, the attempt counts; a lost lease " +
-				"cannot be marked."},
+			Law: "An attempt whose lease expires after it was marked as started counts; a lost lease cannot be marked."},
 	)
-}
-
-// endings returns one settlement of each kind, by name.
-func endings() map[string]dbq.Outcome {
-	return map[string]dbq.Outcome{
-		"complete":       dbq.Completed([]byte("stale")),
-		"settleDeleted":  dbq.Deleted(),
-		"fail and park":  dbq.Parked(errBoom),
-		"fail and retry": dbq.RetryIn(0, errBoom),
-		"poison":         dbq.Poisoned(errBoom),
-		"release":        dbq.Released(0),
-	}
 }
 
 // wantLost makes every call of a holder with a lease that is not valid any more, and wants ErrLeaseLost and an
 // unchanged row.
 func (t *test) wantLost(when string, q *dbq.Queue, l dbq.Lease) {
 	before := t.get(q.Client(), l.Task)
-	for name, ending := range endings() {
-		out := must(q.SettleMany(t.ctx, []dbq.Settlement{settlement(l, ending)}))
-		t.wantErr(name+" "+when, out[0].Err, dbq.ErrLeaseLost)
-		t.wantUnchanged(name+" "+when, q.Client(), before)
+	want := func(call string, err error) {
+		t.wantErr(call+" "+when, err, dbq.ErrLeaseLost)
+		t.wantUnchanged(call+" "+when, q.Client(), before)
+	}
+	for _, e := range endings() {
+		want(e.name, q.Settle(t.ctx, l, e.outcome))
+		want(e.name+" in a batch", must(q.SettleMany(t.ctx, []dbq.Settlement{settlement(l, e.outcome)}))[0].Err)
 	}
 	_, err := q.Extend(t.ctx, l, long)
-	t.wantErr("extend "+when, err, dbq.ErrLeaseLost)
-	t.wantUnchanged("extend "+when, q.Client(), before)
+	want("extend", err)
 }
 
 func leaseExpired(t *test) {
@@ -119,17 +104,6 @@ func leaseStaleSettle(t *test) {
 	old := t.abandon(q)
 	t.takeOver(q, id, long)
 	t.wantLost("after the task was taken over", q, old.Lease)
-	for call, err := range map[string]error{
-		"Complete": q.Complete(t.ctx, old.Lease, nil),
-		"Deleted":  q.Settle(t.ctx, old.Lease, dbq.Deleted()),
-		"RetryIn":  q.Settle(t.ctx, old.Lease, dbq.RetryIn(0, errBoom)),
-		"Poisoned": q.Settle(t.ctx, old.Lease, dbq.Poisoned(errBoom)),
-		"Released": q.Settle(t.ctx, old.Lease, dbq.Released(0)),
-	} {
-		t.wantErr(call+" after the task was taken over", err, dbq.ErrLeaseLost)
-	}
-	lost, err := completeAll(t.ctx, q, []dbq.Lease{old.Lease})
-	t.failIf(err != nil || len(lost) != 1, "SettleMany: got lost %v and error %v, want the lease lost", lost, err)
 	t.wantState(c, id, dbq.StateProcessing)
 }
 
@@ -146,7 +120,7 @@ func leaseExtend(t *test) {
 	}
 	t.failIf(renewed.Fence != task.Lease.Fence || renewed.Task != task.ID || !renewed.Until.After(task.Lease.Until),
 		"extend returned %+v for %+v, want the same fence and a later end", renewed, task.Lease)
-	// One that had expired, and is extended before anybody takes it over, keeps others out just so.
+	// An expired lease that is extended before a takeover keeps others out as well.
 	other := t.takeNew(q, dbq.NewTask{}, short)
 	t.awaitExpiry(c, other.ID)
 	must(q.Extend(t.ctx, other.Lease, long))
@@ -164,19 +138,12 @@ func leaseExtendSame(t *test) {
 	}
 }
 
-// leaseNew enqueues n tasks and leases them for a minute.
-func (t *test) leaseNew(q *dbq.Queue, n int) []dbq.Lease {
-	tasks := t.takeAll(q, n, time.Minute)
-	leases := leasesOf(tasks)
-	return leases
-}
-
 func leaseExtendMany(t *test) {
 	c, q := t.openQueue()
 	n := min(2*t.statements().Extend.Max+1, 3000)
-	leases := t.leaseNew(q, n)
+	leases := leasesOf(t.takeAll(q, n, time.Minute))
 	t.must(q.Complete(t.ctx, leases[0], nil))
-	t.must(admin.New(c).Operate(t.ctx, admin.Revoke, leases[n-1].Task))
+	t.operate(c, admin.Revoke, leases[n-1].Task)
 	leases[n/2].Fence++
 	lostAt := []int{0, n / 2, n - 1}
 	renewed, lost, err := q.ExtendMany(t.ctx, leases, long)
@@ -185,9 +152,7 @@ func leaseExtendMany(t *test) {
 		t.Fatalf("%d renewed and %d lost, want %d and %d", len(renewed), len(lost), n-len(lostAt), len(lostAt))
 	}
 	for i, at := range lostAt {
-		if lost[i].Task != leases[at].Task {
-			t.Errorf("lost lease %d is of task %s, want %s", i, lost[i].Task, leases[at].Task)
-		}
+		t.failIf(lost[i].Task != leases[at].Task, "lost lease %d is of task %s, want %s", i, lost[i].Task, leases[at].Task)
 	}
 	r := 0
 	for i, l := range leases {
@@ -209,16 +174,14 @@ func leaseSpentByFail(t *test) {
 		id := t.enqueue(q, dbq.NewTask{MaxAttempts: 2})
 		first := t.take(q, long)
 		out := must(q.SettleMany(t.ctx, []dbq.Settlement{settlement(first.Lease, dbq.RetryIn(0, errBoom))}))
-		if out[0].State != dbq.StateError {
-			t.Errorf("the first of two attempts failed, to be retried: got %v, want %v", out[0].State, dbq.StateError)
-		}
+		t.failIf(out[0].State != dbq.StateError,
+			"the first of two attempts failed, to be retried: got %v, want %v", out[0].State, dbq.StateError)
 		last := t.take(q, long)
 		out = must(q.SettleMany(t.ctx, []dbq.Settlement{settlement(last.Lease, retry)}))
 		row := t.wantState(c, id, dbq.StatePoison)
-		if out[0].State != dbq.StatePoison || !row.Due.IsZero() || string(row.Result) != "boom" {
-			t.Errorf("failed on the last attempt, to be retried %s: told %v, got %s; want POISON, no due time, and the error",
-				name, out[0].State, show(row))
-		}
+		t.failIf(out[0].State != dbq.StatePoison || !row.Due.IsZero() || string(row.Result) != "boom",
+			"failed on the last attempt, to be retried %s: the outcome is %v, the row %s; want POISON, no due time, "+
+				"and the error", name, out[0].State, show(row))
 	}
 	parked := t.settleNew(q, dbq.NewTask{MaxAttempts: 1}, dbq.Parked(errBoom))
 	if row := t.get(c, parked.ID); !row.Parked() {
@@ -229,10 +192,10 @@ func leaseSpentByFail(t *test) {
 func leaseUntil(t *test) {
 	c, q := t.openQueue()
 	check := func(what string, l dbq.Lease) {
-		now := t.now(c) // asked first, so what is left there is at least what is left here
+		now := t.now(c) // read first, so what is left there is at least what is left here
 		there := t.get(c, l.Task).LeaseUntil.Sub(now)
 		if here := time.Until(l.Until); here > there {
-			t.Errorf("after %s the holder believes in %v more, the database in %v", what, here, there)
+			t.Errorf("after %s the holder has %v left, by the database %v", what, here, there)
 		}
 		t.failIf(there > long, "after %s the lease has %v left, want at most %v", what, there, long)
 	}
@@ -244,14 +207,13 @@ func leaseUntil(t *test) {
 
 func leaseTwice(t *test) {
 	c, q := t.openQueue()
-	for name, ending := range endings() {
-		if name == "settleDeleted" {
+	for _, e := range endings() {
+		if e.to == state.None {
 			continue // see CompleteTx/Deleted
 		}
-		task := t.takeNew(c.Queue(name), dbq.NewTask{}, long)
-		out := must(c.Queue(name).SettleMany(t.ctx, []dbq.Settlement{settlement(task.Lease, ending)}))
-		t.must(out[0].Err)
-		t.wantLost("after "+name, c.Queue(name), task.Lease)
+		own := c.Queue(e.name)
+		task := t.settleNew(own, dbq.NewTask{}, e.outcome)
+		t.wantLost("after "+e.name, own, task.Lease)
 	}
 	task := t.takeNew(q, dbq.NewTask{}, long)
 	twice := []dbq.Settlement{settlement(task.Lease, dbq.Completed([]byte("one"))),
@@ -259,9 +221,7 @@ func leaseTwice(t *test) {
 	out := must(q.SettleMany(t.ctx, twice))
 	t.must(out[0].Err)
 	t.wantErr("the same lease a second time in one call", out[1].Err, dbq.ErrLeaseLost)
-	if row := t.wantState(c, task.ID, dbq.StateCompleted); string(row.Result) != "one" {
-		t.Errorf("the result is %q, want %q, the result of the settlement that was reported as done", row.Result, "one")
-	}
+	t.wantResult(c, task.ID, "one") // that of the settlement that was reported as done
 }
 
 func leaseOldAndNew(t *test) {
@@ -284,9 +244,7 @@ func leaseOldAndNew(t *test) {
 		out := must(q.SettleMany(t.ctx, ss))
 		t.wantErr("settling the old lease", out[oldAt].Err, dbq.ErrLeaseLost)
 		t.must(out[1-oldAt].Err)
-		if row := t.wantState(c, id, dbq.StateCompleted); string(row.Result) != string(result) {
-			t.Errorf("the result is %q, want the fresh holder's, %q", row.Result, result)
-		}
+		t.wantResult(c, id, string(result))
 	}
 }
 
@@ -481,7 +439,7 @@ func leaseEarlierLife(t *test) {
 		}
 		t.must(q.Settle(t.ctx, task.Lease, dbq.Deleted()))
 	}
-	attempts := must(admin.New(c).Attempts(t.ctx, id))
+	attempts := t.attemptsOf(c, id)
 	if want := lives + lives/2; len(attempts) != want { // every second life had one that was released
 		t.Errorf("the history has %d attempts of %d lives, want %d", len(attempts), lives, want)
 	}
@@ -507,14 +465,14 @@ func (t *test) waysToEnqueue(q *dbq.Queue) []func(nt dbq.NewTask) error {
 }
 
 func lockedWorker(t *test) {
-	t.must(t.lockRows("none").Rollback()) // it is skipped where transactions do not lock rows
 	c := t.open()
+	t.rowLocks(c)
 	q := c.Queue("work")
 	const n, locked, lease = 200, 4, 5 * time.Second
 	t.enqueueMany(q, n, numbered)
 	var calls, lost atomic.Int64
 	release := make(chan struct{})
-	stop := t.runWorker(worker.Worker{Queue: q, Concurrency: n, Lease: lease, Logger: quietLog,
+	stop := t.runWorker(worker.Worker{Queue: q, Concurrency: n, Lease: lease,
 		Observe: countLost(&lost),
 		Handler: worker.HandlerFunc(func(ctx context.Context, task dbq.Task) dbq.Outcome {
 			calls.Add(1)
@@ -526,7 +484,7 @@ func lockedWorker(t *test) {
 			return endByNumber(task)
 		})})
 	t.eventually("all tasks are leased", func() bool { return calls.Load() == n })
-	tx := t.lockRows("0", "1", "2", "3")
+	tx := t.lockTasks("reference IN ('0', '1', '2', '3')")
 	close(release)
 	begun := time.Now()
 	leased := func() int {
@@ -541,14 +499,13 @@ func lockedWorker(t *test) {
 	t.must(tx.Rollback())
 	t.eventually("the others are settled, too", func() bool { return leased() == 0 })
 	stop()
-	if calls.Load() != n || lost.Load() != 0 {
-		t.Errorf("%d tasks were handed out %d times, and %d leases were lost; want each once, and none lost",
-			n, calls.Load(), lost.Load())
-	}
+	t.failIf(calls.Load() != n || lost.Load() != 0,
+		"%d tasks were handed out %d times, and %d leases were lost; want each once, and none lost",
+		n, calls.Load(), lost.Load())
 	t.wantEndedByNumber(c, n)
 }
 
-// wantEndedByNumber checks that n tasks of the queue work ended once, as endByNumber asked.
+// wantEndedByNumber checks that n tasks of the queue work ended once, each as endByNumber ends it.
 func (t *test) wantEndedByNumber(c *dbq.Client, n int) {
 	count := map[dbq.State]int{}
 	for _, task := range t.list(c, admin.Filter{Queue: "work"}) {
@@ -557,7 +514,7 @@ func (t *test) wantEndedByNumber(c *dbq.Client, n int) {
 			"task %s took %d attempts, want 1", task.Reference, task.Attempt)
 	}
 	t.failIf(count[dbq.StateCompleted] != n/4 || count[dbq.StateError] != n/4 || count[dbq.StateCreated] != n/4,
-		"tasks by state: got %v, want %d of each that the handlers asked for", count, n/4)
+		"tasks by state: got %v, want %d of each", count, n/4)
 }
 
 // numbered makes a task's number its reference.
@@ -586,9 +543,8 @@ func countLost(n *atomic.Int64) func(worker.Observation) {
 }
 
 func lockedStart(t *test) {
-	t.must(t.lockRows("none").Rollback()) // it is skipped where transactions do not lock rows
 	const n, lease = 10, 6 * time.Second
-	other := t.beginTx(t.open())
+	other := t.lockTasks("1 = 0")
 	lock := sync.OnceValue(func() error { // between the checkout and the start
 		_, err := other.ExecContext(t.ctx, "UPDATE "+t.Prefix+"task SET kind = kind WHERE reference = '0'")
 		return err
@@ -603,7 +559,7 @@ func lockedStart(t *test) {
 	q := c.Queue("work")
 	t.enqueueMany(q, n, func(i int, nt *dbq.NewTask) { nt.Reference, nt.MaxAttempts = strconv.Itoa(i), 1 })
 	var calls, lost atomic.Int64
-	stop := t.runWorker(worker.Worker{Queue: q, Concurrency: 1, BatchSize: n, Lease: lease, Logger: quietLog,
+	stop := t.runWorker(worker.Worker{Queue: q, Concurrency: 1, BatchSize: n, Lease: lease,
 		Observe: countLost(&lost),
 		BatchHandler: worker.BatchFunc(func(_ context.Context, tasks []dbq.Task) []dbq.Outcome {
 			calls.Add(int64(len(tasks)))
@@ -638,7 +594,7 @@ func lockedSettle(t *test) {
 		ss[i] = settlement(l, []dbq.Outcome{dbq.Completed(nil), dbq.Deleted(), dbq.RetryIn(long, errBoom),
 			dbq.Completed([]byte("done"))}[i%4])
 	}
-	tx := t.lockRows("0", "1", "2", "3")
+	tx := t.lockTasks("reference IN ('0', '1', '2', '3')")
 	ctx, cancel := context.WithTimeout(t.ctx, t.Patience/2)
 	defer cancel()
 	out := must(q.SettleMany(ctx, ss))
@@ -670,7 +626,7 @@ func lockedSettle(t *test) {
 func lockedComplete(t *test) {
 	c, q := t.openQueue()
 	task := t.takeNew(q, dbq.NewTask{Reference: "locked"}, long)
-	tx := t.lockRows("locked")
+	tx := t.lockTasks("reference = 'locked'")
 	done := make(chan error, 1)
 	go func() { done <- q.Settle(t.ctx, task.Lease, dbq.Parked(errBoom)) }()
 	waits := []time.Duration{50 * time.Millisecond, 3 * time.Second} // longer than any wait for a lock that dbq gives up
@@ -678,17 +634,11 @@ func lockedComplete(t *test) {
 		ctx, cancel := context.WithTimeout(ctx, waits[i])
 		defer cancel()
 		err := q.Complete(ctx, task.Lease, nil)
-		if err == nil || errors.Is(err, dbq.ErrLeaseLost) || errors.Is(err, dbq.ErrLocked) {
-			t.Errorf("Complete with %v for a locked task: got error %v, want one that says that its time was over", waits[i],
-				err)
-		}
+		t.failIf(err == nil || errors.Is(err, dbq.ErrLeaseLost) || errors.Is(err, dbq.ErrLocked),
+			"Complete with %v for a locked task: got error %v, want one that says that its time was over", waits[i], err)
 	})
 	t.wantState(c, task.ID, dbq.StateProcessing)
-	select {
-	case err := <-done:
-		t.Errorf("Settle of a locked task returned %v while it was locked", err)
-	default:
-	}
+	t.wantWaits("Settle of a locked task", done)
 	t.must(tx.Rollback())
 	t.must(<-done)
 	t.wantState(c, task.ID, dbq.StateError)
@@ -698,12 +648,8 @@ func lockedCalls(t *test) {
 	const locked = 5 * time.Second // longer than two tries wait for a silent server
 	own := t.open()
 	t.rowLocks(own)
-	drv, pool, err := sqlrun.Open(t.ctx, t.DSN)
-	t.must(err)
-	t.Cleanup(func() { pool.Close() })
-	callers := must(dbq.New(t.ctx, cmp.Or(pool.Caller, pool.Write), drv.Dialect, t.options()...))
-	t.register(callers)
-	clients := []*dbq.Client{own, callers}
+	pool := t.openPool()
+	clients := []*dbq.Client{own, t.openOn(cmp.Or(pool.Caller, pool.Write), t.dialect())}
 	calls := map[string]func(ctx context.Context) error{}
 	opening := t.beginTx(t.open())
 	for i, c := range clients {
@@ -723,7 +669,7 @@ func lockedCalls(t *test) {
 			return err
 		}
 	}
-	locking := t.lockTasks(t.open())
+	locking := t.lockTasks("reference LIKE 'locked%'")
 	names := slices.Collect(maps.Keys(calls))
 	t.concurrently(len(names)+1, func(ctx context.Context, i int) {
 		if i == len(names) {
@@ -753,10 +699,9 @@ func lapseUncounted(t *test) {
 	id := t.enqueue(q, dbq.NewTask{MaxAttempts: 2})
 	want := func(task dbq.Task, attempt, lapses int, was dbq.AttemptOutcome, wasAttempt int) {
 		row := t.get(c, id)
-		if task.Attempt != attempt || row.Attempt != attempt || task.Lapses != lapses || row.Lapses != lapses {
-			t.Errorf("checkout says attempt %d after %d lapses, the row %d after %d; want %d after %d",
-				task.Attempt, task.Lapses, row.Attempt, row.Lapses, attempt, lapses)
-		}
+		t.failIf(task.Attempt != attempt || row.Attempt != attempt || task.Lapses != lapses || row.Lapses != lapses,
+			"checkout returned attempt %d after %d lapses, the row %d after %d; want %d after %d",
+			task.Attempt, task.Lapses, row.Attempt, row.Lapses, attempt, lapses)
 		if a := task.TakenOver; was != "" && (a == nil || a.Outcome != was || a.Attempt != wasAttempt || a.Worker != "w") {
 			t.Errorf("the attempt before is %+v, want attempt %d of w, %s", a, wasAttempt, was)
 		}
@@ -770,11 +715,8 @@ func lapseUncounted(t *test) {
 	want(t.takeOver(q, id, short), 2, 0, dbq.AttemptCrashed, 1)
 	want(t.takeOver(q, id, short), 2, 1, dbq.AttemptLapsed, 2)
 	t.lapsed(c, q, dialect.LapsesPerAttempt-1)
-	t.eventually("the last attempt is exhausted", func() bool {
-		t.wantNone("the last attempt is exhausted", q)
-		return t.get(c, id).State == dbq.StatePoison
-	})
-	t.must(admin.New(c).Operate(t.ctx, admin.Reenqueue, id))
+	t.awaitExhausted(q, id)
+	t.operate(c, admin.Reenqueue, id)
 	want(t.take(q, short), 1, 0, "", 0)
 }
 
@@ -782,7 +724,7 @@ func lapseStarted(t *test) {
 	c := t.open()
 	q := access.ForWorker(c.Queue("q"), "w")
 	n := min(2*t.statements().Start.Max+1, 1200)
-	leases := t.leaseNew(q, n)
+	leases := leasesOf(t.takeAll(q, n, time.Minute))
 	t.must(q.Complete(t.ctx, leases[0], nil))
 	leases[n/2].Fence++
 	for range 2 { // marking twice is marking once
@@ -812,8 +754,5 @@ func lapseStarted(t *test) {
 		"got attempt %d after %d lapses, want 2 after 1", third.Attempt, third.Lapses)
 	t.failIf(mark(third.Lease) != 0, "the lease was lost, though nobody had taken it")
 	t.awaitExpiry(c, id)
-	t.eventually("the last attempt is exhausted", func() bool {
-		t.wantNone("the last attempt is exhausted", other)
-		return t.get(c, id).State == dbq.StatePoison
-	})
+	t.awaitExhausted(other, id)
 }

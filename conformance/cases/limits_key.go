@@ -26,7 +26,7 @@ func keyRoundTrip(t *test) {
 	id := t.enqueue(q, dbq.NewTask{Key: key, Reference: "with key", MaxAttempts: 2})
 	t.enqueueMany(q, 3, func(i int, nt *dbq.NewTask) { nt.Key = fmt.Sprint("k", i) })
 	for range 2 {
-		for _, task := range t.takeEventually(q, 4, long) {
+		for _, task := range t.takeN(q, 4, long) {
 			t.failIf(task.ID == id && task.Key != key, "the key of the task leased is %q, want %q", task.Key, key)
 			t.must(q.Settle(t.ctx, task.Lease, dbq.RetryIn(0, errBoom)))
 		}
@@ -151,9 +151,7 @@ func (t *test) serveInOneTurn(one, batch, times int) {
 		var begun atomic.Int64
 		t.concurrently(callers, func(ctx context.Context, i int) {
 			for begun.Add(1) <= int64(keys*times/batch) {
-				if _, err := queues[i%len(queues)].Checkout(ctx, batch, long); err != nil {
-					t.Errorf("checkout: %v", err)
-				}
+				must(queues[i%len(queues)].Checkout(ctx, batch, long))
 			}
 		})
 	}
@@ -206,13 +204,10 @@ func limitReplaced(t *test) {
 			if k == clients {
 				nt := dbq.NewTask{Key: keyOf(i * 37), RunAt: time.Now().Add(-time.Hour), // the first of its key
 					Unique: &dbq.Unique{Key: fmt.Sprint("u", i%unique), OnConflict: dbq.UniqueReplace}}
-				if _, err := q.Enqueue(ctx, nt); err != nil {
-					t.Errorf("replace: %v", err)
-				}
+				must(q.Enqueue(ctx, nt))
 				continue
 			}
-			got, err := q.Checkout(ctx, 20, long)
-			t.failIf(err != nil, "checkout: %v", err)
+			got := must(q.Checkout(ctx, 20, long))
 			mu.Lock()
 			for _, task := range got {
 				if other, ok := held[task.Key]; ok {
@@ -225,9 +220,7 @@ func limitReplaced(t *test) {
 				mu.Lock()
 				delete(held, task.Key)
 				mu.Unlock()
-				if err := q.Settle(ctx, task.Lease, dbq.Released(0)); err != nil {
-					t.Errorf("settle: %v", err)
-				}
+				t.must(q.Settle(ctx, task.Lease, dbq.Released(0)))
 			}
 		}
 	})
@@ -242,7 +235,7 @@ func limitHot(t *test) {
 		t.enqueueMany(q, many, func(_ int, nt *dbq.NewTask) { nt.Key = "hot" })
 		t.enqueueMany(q, 20, func(i int, nt *dbq.NewTask) { nt.Key = fmt.Sprint("k", i) })
 		keys := map[string]bool{}
-		for _, task := range t.takeEventually(q, 21, long) {
+		for _, task := range t.takeN(q, 21, long) {
 			t.failIf(keys[task.Key], "two tasks of %q are leased", task.Key)
 			keys[task.Key] = true
 		}
@@ -256,7 +249,7 @@ func limitNoKey(t *test) {
 		t.enqueueMany(q, many, func(_ int, nt *dbq.NewTask) { nt.Priority = 2; nt.Key = "hot" })
 		t.enqueueMany(q, 5, func(i int, nt *dbq.NewTask) { nt.Delay, nt.Priority = time.Nanosecond, i%2 })
 		n := 0
-		for _, task := range t.takeEventually(q, 6, long) {
+		for _, task := range t.takeN(q, 6, long) {
 			if task.Key == "" {
 				n++
 			}
@@ -265,12 +258,25 @@ func limitNoKey(t *test) {
 	}
 }
 
-// keepsKeyRate checks by the history of tasks that have ended that no key has exceeded its rate: in any time d, at most
-// Burst + d * Starts / Per of its tasks have started. It returns how many starts it has seen.
+// keepsRate checks that in any time d, at most Burst + d * Starts / Per tasks started.
+func (t *test) keepsRate(whose string, c *dbq.Client, starts []time.Time, rate admin.Rate) {
+	slices.SortFunc(starts, time.Time.Compare)
+	for i := range starts {
+		for k := i; k < len(starts); k++ {
+			d := starts[k].Sub(starts[i]) + c.Info().Server.Precision
+			if n, most := k-i+1, rate.Burst+int(d*time.Duration(rate.Starts)/rate.Per); n > most {
+				t.Fatalf("%d tasks of %s started in %v, want at most %d: the rate is %+v", n, whose, d, most, rate)
+			}
+		}
+	}
+}
+
+// keepsKeyRate checks by the history of tasks that have ended that no key has exceeded its rate. It returns how many
+// starts it has seen.
 func (t *test) keepsKeyRate(c *dbq.Client, ids []uuid.UUID, keyOf func(i int) string, rate admin.Rate) (seen int) {
 	starts := map[string][]time.Time{}
 	for i, id := range ids {
-		attempts := must(admin.New(c).Attempts(t.ctx, id))
+		attempts := t.attemptsOf(c, id)
 		seen += len(attempts)
 		for _, a := range attempts {
 			starts[keyOf(i)] = append(starts[keyOf(i)], a.Taken)
@@ -278,15 +284,7 @@ func (t *test) keepsKeyRate(c *dbq.Client, ids []uuid.UUID, keyOf func(i int) st
 	}
 	delete(starts, "")
 	for key, at := range starts {
-		slices.SortFunc(at, time.Time.Compare)
-		for i := range at {
-			for k := i; k < len(at); k++ {
-				d := at[k].Sub(at[i]) + c.Info().Server.Precision
-				if n, most := k-i+1, rate.Burst+int(d*time.Duration(rate.Starts)/rate.Per); n > most {
-					t.Fatalf("%d tasks of key %q started in %v, want at most %d: the rate is %+v", n, key, d, most, rate)
-				}
-			}
-		}
+		t.keepsRate("key "+key, c, at, rate)
 	}
 	return seen
 }
@@ -294,7 +292,7 @@ func (t *test) keepsKeyRate(c *dbq.Client, ids []uuid.UUID, keyOf func(i int) st
 func keyRateKept(t *test) {
 	rate := admin.Rate{Starts: 2, Per: 200 * time.Millisecond, Burst: 3}
 	key := func(i int) string { return []string{"a", "b", "c", "d", ""}[i%5] }
-	w := t.workLimited(admin.QueueLimits{KeyRate: rate}, key, func(*working) error { return nil })
+	w := t.workLimited(admin.QueueLimits{KeyRate: rate}, key, nil)
 	if n := t.keepsKeyRate(t.open(), w.ids, key, rate); n < len(w.ids) {
 		t.Errorf("the history of %d tasks has %d attempts", len(w.ids), n)
 	}
@@ -353,7 +351,7 @@ func keyRateTakeovers(t *test) {
 			nt.Key = []string{"b", "c", "d", ""}[i-3]
 		}
 	})
-	for _, task := range t.takeEventually(q, len(ids), short) {
+	for _, task := range t.takeN(q, len(ids), short) {
 		t.awaitExpiry(c, task.ID)
 	}
 	again := map[uuid.UUID]dbq.Task{} // one of the key "a" and all others have a start left
@@ -381,12 +379,12 @@ func keyRateTakeovers(t *test) {
 		t.wantAttempts(c, id, "1 crashed")
 	}
 	t.limit(c, q.Name(), admin.QueueLimits{PerKey: true})
-	for _, task := range t.takeEventually(other, 2, long) {
+	for _, task := range t.takeN(other, 2, long) {
 		t.failIf(!waiting[task.ID] || task.Attempt != 2,
 			"attempt %d of task %s started, want the second of those that waited", task.Attempt, task.ID)
 		t.must(other.Complete(t.ctx, task.Lease, nil))
-		if as, err := admin.New(c).Attempts(t.ctx, task.ID); err != nil || len(as) != 2 || as[1].Attempt != 2 {
-			t.Errorf("the attempts are %+v, want one that crashed and the second: %v", as, err)
+		if as := t.attemptsOf(c, task.ID); len(as) != 2 || as[1].Attempt != 2 {
+			t.Errorf("the attempts are %+v, want one that crashed and the second", as)
 		}
 	}
 }
@@ -406,24 +404,19 @@ func (t *test) rateGoesOn(l admin.QueueLimits, rate admin.Rate, key func(i int) 
 	}
 	ids := enqueue()
 	done := make(chan uuid.UUID, 2*n)
-	w := worker.Worker{Queue: q,
-		Tuning: worker.Tuning{PollMin: time.Hour, PollMax: time.Hour}, Logger: quietLog, Concurrency: 3,
+	w := worker.Worker{Queue: q, Tuning: worker.Tuning{PollMin: time.Hour, PollMax: time.Hour}, Concurrency: 3,
 		Handler: worker.HandlerFunc(func(_ context.Context, task dbq.Task) dbq.Outcome {
 			done <- task.ID
 			return dbq.Completed(nil)
 		})}
 	stop := t.runWorker(w)
 	for i := range n {
-		select {
-		case <-done:
-		case <-time.After(t.Patience):
-			t.Fatalf("%d of %d tasks have started", i, n)
-		}
+		await(t, fmt.Sprintf("task %d of %d starts", i, n), done)
 	}
 	stop()
 	ids = append(ids, enqueue()...)
-	w.UntilEmpty, w.PollMin, w.PollMax = true, 0, 0
-	t.must(w.Run(t.ctx))
+	w.PollMin, w.PollMax = 0, 0
+	t.runUntilEmpty(w)
 	if seen := t.keepsKeyRate(c, ids, key, rate); seen != len(ids) {
 		t.Errorf("the history of %d tasks has %d attempts", len(ids), seen)
 	}
@@ -438,10 +431,10 @@ func keyRateChanged(t *test) {
 	} {
 		c, q := t.limited(limits(slow))
 		t.enqueueMany(q, 5, func(_ int, nt *dbq.NewTask) { nt.Key = "a" })
-		t.takeEventually(q, 1, long)
+		t.takeN(q, 1, long)
 		t.wantNone(name+" has no start left", q)
 		t.limit(c, q.Name(), limits(fast))
-		t.takeEventually(q, 1, long)
+		t.takeN(q, 1, long)
 		t.limit(c, q.Name(), limits(slow))
 		t.eventually(name+" is slow again", func() bool { return len(t.checkout(q, 5, long)) == 0 })
 		t.limit(c, q.Name(), admin.QueueLimits{PerKey: true})
@@ -455,19 +448,17 @@ func keyRateChanged(t *test) {
 }
 
 // keysWithStarts counts the rows of the rate per key of a queue whose name has no quote.
-func (t *test) keysWithStarts(c *dbq.Client, queue string) (n int) {
-	t.must(c.DB().QueryRowContext(t.ctx,
-		fmt.Sprintf("SELECT COUNT(*) FROM %skey_rate WHERE queue = '%s'", t.Prefix, queue)).Scan(&n))
-	return n
+func (t *test) keysWithStarts(c *dbq.Client, queue string) int {
+	return t.rows(c.DB(), fmt.Sprintf("%skey_rate WHERE queue = '%s'", t.Prefix, queue))
 }
 
 func keyRateClean(t *test) {
 	const keys = 1200 // more than one transaction of cleaning removes
 	c, q := t.limited(admin.QueueLimits{KeyRate: admin.Rate{Starts: 1, Per: long, Burst: 2}})
 	t.enqueueMany(q, keys, func(i int, nt *dbq.NewTask) { nt.Key = fmt.Sprint(i) })
-	t.takeEventually(q, keys, long)
+	t.takeN(q, keys, long)
 	clean := func(want int) {
-		must(admin.New(c).Clean(t.ctx, q.Name(), dbq.Retention{Completed: long}))
+		t.clean(q, dbq.Retention{Completed: long})
 		if n := t.keysWithStarts(c, q.Name()); n != want {
 			t.Errorf("%d keys are known to have started tasks, want %d", n, want)
 		}
@@ -490,8 +481,7 @@ func keyRateKilled(t *test) {
 	}
 	crashed := func() (n int) {
 		for _, id := range ids {
-			attempts := must(admin.New(c).Attempts(t.ctx, id))
-			for _, a := range attempts {
+			for _, a := range t.attemptsOf(c, id) {
 				if a.Worker != c.Info().ID {
 					n++
 				}
@@ -517,7 +507,7 @@ func keyRateKilled(t *test) {
 func limitOrder(t *test) {
 	const keys = 7
 	key := func(i int) string { return fmt.Sprint("key ", i%keys) }
-	t.workLimited(admin.QueueLimits{Order: admin.OrderSkip}, key, func(w *working) error {
+	t.workLimited(admin.QueueLimits{Order: admin.OrderSkip}, key, func(w *working) string {
 		place := map[uuid.UUID]int{}
 		for i, id := range w.ids {
 			place[id] = i
@@ -528,11 +518,11 @@ func limitOrder(t *test) {
 			}
 			for i := place[id] - keys; i >= 0; i -= keys {
 				if !w.ends[w.ids[i]] {
-					return fmt.Errorf("task %d of %q started before task %d has ended", place[id], task.Key, i)
+					return fmt.Sprintf("task %d of %q started before task %d has ended", place[id], task.Key, i)
 				}
 			}
 		}
-		return nil
+		return ""
 	})
 }
 
@@ -543,7 +533,7 @@ func (t *test) wantStarted(when string, q *dbq.Queue, ids ...uuid.UUID) (tasks [
 		return nil
 	}
 	place := func(task dbq.Task) int { return slices.Index(ids, task.ID) }
-	tasks = t.takeEventually(q, len(ids), long)
+	tasks = t.takeN(q, len(ids), long)
 	for _, task := range tasks {
 		if place(task) < 0 {
 			t.Fatalf("%s: task %s of key %q started, want %v", when, task.ID, task.Key, ids)
@@ -556,7 +546,6 @@ func (t *test) wantStarted(when string, q *dbq.Queue, ids ...uuid.UUID) (tasks [
 
 func limitOrderWaits(t *test) {
 	c, q := t.limited(admin.QueueLimits{Order: admin.OrderBlock})
-	ops := admin.New(c)
 	var ids []uuid.UUID
 	for i := range 6 {
 		nt := dbq.NewTask{Key: []string{"a", "b"}[i%2]}
@@ -566,12 +555,12 @@ func limitOrderWaits(t *test) {
 		ids = append(ids, t.enqueue(q, nt))
 	}
 	b := t.wantStarted("the first of a is delayed", q, ids[1])[0]
-	t.must(ops.Operate(t.ctx, admin.Cancel, ids[0]))
+	t.operate(c, admin.Cancel, ids[0])
 	a := t.wantStarted("it is cancelled", q, ids[2])[0]
 	t.must(q.Settle(t.ctx, a.Lease, dbq.RetryIn(long, errBoom)))
 	t.must(q.Settle(t.ctx, b.Lease, dbq.Released(long)))
 	t.wantStarted("one waits for its retry and one was released for later", q)
-	t.must(ops.Operate(t.ctx, admin.Reenqueue, ids[2]))
+	t.operate(c, admin.Reenqueue, ids[2])
 	a = t.wantStarted("the retry is due", q, ids[2])[0]
 	t.must(q.Complete(t.ctx, a.Lease, nil))
 	t.wantStarted("it is completed", q, ids[4])
@@ -580,28 +569,23 @@ func limitOrderWaits(t *test) {
 func limitOrderPoison(t *test) {
 	for _, order := range []admin.KeyOrder{admin.OrderBlock, admin.OrderSkip} {
 		c, q := t.limited(admin.QueueLimits{Order: order})
-		ops := admin.New(c)
 		ids := t.enqueueMany(q, 10, func(i int, nt *dbq.NewTask) { nt.Key = []string{"a", "b"}[i%2] })
 		started := t.wantStarted("at first", q, ids[0], ids[1])
 		t.must(q.Settle(t.ctx, started[0].Lease, dbq.Poisoned(errBoom)))
-		t.must(ops.Operate(t.ctx, admin.Revoke, started[1].ID))
+		t.operate(c, admin.Revoke, started[1].ID)
 		if order == admin.OrderSkip {
-			for _, task := range t.wantStarted("the failed ones are skipped", q, ids[2], ids[3]) {
-				t.must(q.Complete(t.ctx, task.Lease, nil))
-			}
-			t.must(ops.Operate(t.ctx, admin.Reenqueue, ids[0]))
+			t.endAll(q, t.wantStarted("the failed ones are skipped", q, ids[2], ids[3]), dbq.Completed(nil))
+			t.operate(c, admin.Reenqueue, ids[0])
 			t.wantStarted("one is reenqueued", q, ids[0], ids[5])
 			continue
 		}
 		t.wantStarted("the failed ones block their keys", q)
-		t.must(ops.Operate(t.ctx, admin.Cancel, started[1].ID))
+		t.operate(c, admin.Cancel, started[1].ID)
 		next := t.wantStarted("one is cancelled", q, ids[3])
-		t.must(ops.Operate(t.ctx, admin.Purge, started[0].ID))
+		t.operate(c, admin.Purge, started[0].ID)
 		next = append(next, t.wantStarted("one is removed", q, ids[2])...)
-		for _, task := range next {
-			t.must(q.Settle(t.ctx, task.Lease, dbq.Poisoned(errBoom)))
-		}
-		t.must(ops.Operate(t.ctx, admin.Reenqueue, ids[2]))
+		t.endAll(q, next, dbq.Poisoned(errBoom))
+		t.operate(c, admin.Reenqueue, ids[2])
 		t.wantStarted("one is reenqueued", q, ids[2])
 	}
 }
@@ -614,8 +598,8 @@ func limitOrderMany(t *test) {
 			nt.Key = fmt.Sprint("k", i%2)
 		}
 	})
-	t.must(admin.New(c).Operate(t.ctx, admin.Cancel, ids[0]))
-	started := t.takeEventually(q, 3, long)
+	t.operate(c, admin.Cancel, ids[0])
+	started := t.takeN(q, 3, long)
 	want := map[uuid.UUID]bool{ids[1]: true, ids[tasks-4]: true, ids[tasks-3]: true}
 	for _, task := range started {
 		t.failIf(!want[task.ID], "task %s of key %q started, want the first of each key", task.ID, task.Key)
@@ -652,7 +636,7 @@ func limitOrderWakes(t *test) {
 			}
 			return tx.Commit()
 		})
-		t.must(ops.Operate(t.ctx, admin.Reject, ids[3]))
+		t.operate(c, admin.Reject, ids[3])
 		wakes("purge by "+name, func() error { return ops.Operate(t.ctx, admin.Purge, ids[3]) })
 	}
 }
@@ -684,19 +668,11 @@ func limitKilled(t *test) {
 		if n := len(t.list(c, admin.Filter{Queue: "q", States: []dbq.State{dbq.StateProcessing}})); n > most {
 			t.Fatalf("%d tasks are leased, the limit is %d", n, most)
 		}
-		for _, task := range t.checkout(q, 2, long) {
-			t.must(q.Complete(t.ctx, task.Lease, nil))
-		}
+		t.endAll(q, t.checkout(q, 2, long), dbq.Completed(nil))
 		return t.idle(t.ctx, c)
 	})
 	t.failIf(t.crashes(c, ids) == 0, "no process was killed while it held a task")
 	t.keepsOrder(c, ids, func(i int) string { return fmt.Sprint(i % keys) })
-}
-
-// attemptsOf returns the attempts of a task.
-func (t *test) attemptsOf(c *dbq.Client, id uuid.UUID) []dbq.Attempt {
-	as := must(admin.New(c).Attempts(t.ctx, id))
-	return as
 }
 
 // crashes counts the attempts of tasks that have crashed.

@@ -98,7 +98,7 @@ func operatePast(t *test) {
 	free := t.enqueue(q, dbq.NewTask{})
 	needed := w.Tasks[:3]
 	for _, id := range append(slices.Clone(needed), free) {
-		t.must(ops.Operate(t.ctx, admin.Reject, id))
+		t.operate(c, admin.Reject, id)
 	}
 	f, changed := admin.Filter{Queue: "q", ParkedOnly: true, Limit: 1}, 0
 	for calls := 1; ; calls++ {
@@ -131,9 +131,7 @@ func operateLarge(t *test) {
 			t.Fatalf("%s: got %+v and error %v, want %d", e, done, err, n)
 		}
 	}
-	if left := t.count(c, ""); left != 0 {
-		t.Errorf("%d tasks are left after the purge, want none", left)
-	}
+	t.wantCount(c, "", 0)
 }
 
 func operateFilter(t *test) {
@@ -228,10 +226,9 @@ func operateInStateFor(t *test) {
 	to := t.now(c)
 	for _, task := range t.list(c, admin.Filter{Queue: "q"}) {
 		there := slices.Contains(listed, task.ID)
-		if !there && !task.Updated.After(from.Add(-age)) || there && task.Updated.After(to.Add(-age)) {
-			t.Errorf("listed is %v for a task completed at %v, asked between %v and %v with InStateFor %v", there,
-				task.Updated, from, to, age)
-		}
+		t.failIf(!there && !task.Updated.After(from.Add(-age)) || there && task.Updated.After(to.Add(-age)),
+			"listed is %v for a task completed at %v, listed between %v and %v with InStateFor %v", there,
+			task.Updated, from, to, age)
 	}
 	done, err := admin.New(c).OperateMany(t.ctx, admin.Purge, admin.Filter{InStateFor: long, Limit: 10})
 	t.failIf(done.Changed != 0 || err != nil, "purge of what is an hour old: got %+v and error %v, want none", done, err)
@@ -250,14 +247,11 @@ func operateList(t *test) {
 			break
 		}
 		f = f.From(page.Next)
-		for _, task := range t.checkout(q, 5, long) { // somebody works meanwhile
-			t.must(q.Complete(t.ctx, task.Lease, nil))
-		}
+		t.endAll(q, t.checkout(q, 5, long), dbq.Completed(nil)) // somebody works meanwhile
 	}
 	t.wantIDs("all pages", got, want)
-	if got[0].Payload != nil || got[0].Queue != "q" || got[0].Created.IsZero() {
-		t.Errorf("a listed task is %s, want it whole but for its payload", show(got[0]))
-	}
+	t.failIf(got[0].Payload != nil || got[0].Queue != "q" || got[0].Created.IsZero(),
+		"a listed task is %s, want it whole but for its payload", show(got[0]))
 	last := f
 	last.After, last.Limit = want[56], 0
 	page, err := admin.New(c).List(t.ctx, last)
@@ -297,9 +291,8 @@ func operateStats(t *test) {
 
 // wantStats holds the statistics of one task in each situation, and of the backlog b.
 func (t *test) wantStats(stats []admin.QueueStats, b *dbq.Queue, lag time.Duration) {
-	if !slices.IsSortedFunc(stats, func(x, y admin.QueueStats) int { return strings.Compare(x.Queue, y.Queue) }) {
-		t.Errorf("the queues are not sorted by name")
-	}
+	t.failIf(!slices.IsSortedFunc(stats, func(x, y admin.QueueStats) int { return strings.Compare(x.Queue, y.Queue) }),
+		"the queues are not sorted by name")
 	byName := map[string]admin.QueueStats{}
 	for _, s := range stats {
 		byName[s.Queue] = s
@@ -358,10 +351,9 @@ func operateStatsUpTo(t *test) {
 	} {
 		for _, s := range states {
 			got := byName[name]
-			if got.Count[s] > n+1 || !slices.Contains(got.AtLeast, s) {
-				t.Errorf("counting to %d found %d tasks %v in %s, and says that there may be more in %v", most, got.Count[s], s,
-					name, got.AtLeast)
-			}
+			t.failIf(got.Count[s] > n+1 || !slices.Contains(got.AtLeast, s),
+				"counting to %d found %d tasks %v in %s, and reports that there may be more in %v", most, got.Count[s], s,
+				name, got.AtLeast)
 		}
 	}
 	if got := byName["waiting"]; got.OldestDue < lag || got.Due < most {
@@ -384,7 +376,7 @@ func operateRevoked(t *test) {
 		now := t.get(c, task.ID)
 		t.failIf(!now.Parked() || string(now.Result) != want,
 			"got %v with result %q, want it parked with %q", now.State, now.Result, want)
-		as := must(admin.New(c).Attempts(t.ctx, task.ID))
+		as := t.attemptsOf(c, task.ID)
 		if len(as) != 1 {
 			t.Errorf("%d attempts are recorded, want 1: %v", len(as), as)
 			continue
@@ -398,8 +390,8 @@ func operateRevoked(t *test) {
 			"recorded from %v to %v, want it between %v and now", a.Taken, a.Ended, before)
 	}
 	t.wantErr("revoking again", revoke(), dbq.ErrWrongState)
-	if as, err := admin.New(c).Attempts(t.ctx, first.ID); err != nil || len(as) != 1 {
-		t.Errorf("after a refused revoke there are %d attempts, %v, want 1", len(as), err)
+	if as := t.attemptsOf(c, first.ID); len(as) != 1 {
+		t.Errorf("after a refused revoke there are %d attempts, want 1", len(as))
 	}
 }
 
@@ -407,7 +399,7 @@ func operateRevoked(t *test) {
 func operateRevokeEnds(t *test) {
 	c := t.open()
 	started, ended := make(chan dbq.Task), make(chan error)
-	t.runWorker(worker.Worker{Queue: c.Queue("q"), Lease: time.Hour, // no heartbeat tells it
+	t.runWorker(worker.Worker{Queue: c.Queue("q"), Lease: time.Hour, // no heartbeat reports it
 		Handler: worker.Func(func(ctx context.Context, task dbq.Task) error {
 			started <- task
 			<-ctx.Done()
@@ -426,21 +418,12 @@ func operateRevokeEnds(t *test) {
 		}
 		for range tries {
 			t.enqueue(c.Queue("q"), dbq.NewTask{})
-			var task dbq.Task
-			select {
-			case task = <-started:
-			case <-time.After(t.Patience):
-				t.Fatalf("the task is not started")
-			}
-			t.must(admin.New(operator).Operate(t.ctx, admin.Revoke, task.ID, admin.By("ops"), admin.Reason("enough")))
+			task := await(t, "the task is started", started)
+			t.operate(operator, admin.Revoke, task.ID, admin.By("ops"), admin.Reason("enough"))
 			begin := time.Now()
-			select {
-			case cause := <-ended:
-				t.failIf(!errors.Is(cause, worker.ErrRevoked) || !strings.Contains(cause.Error(), "by ops: enough"),
-					"%s: the cause is %v, want %v, who did it and why", name, cause, worker.ErrRevoked)
-			case <-time.After(t.Patience):
-				t.Fatalf("%s: the handler's context did not end", name)
-			}
+			cause := await(t, name+": the handler's context ends", ended)
+			t.failIf(!errors.Is(cause, worker.ErrRevoked) || !strings.Contains(cause.Error(), "by ops: enough"),
+				"%s: the cause is %v, want %v, who did it and why", name, cause, worker.ErrRevoked)
 			if best = min(best, time.Since(begin)); best <= most {
 				break
 			}
@@ -455,7 +438,7 @@ func operateReason(t *test) {
 	id := t.enqueue(q, dbq.NewTask{})
 	failure := errors.New("no such mailbox")
 	do := func(e state.Event, reason, want string) {
-		t.must(admin.New(c).Operate(t.ctx, e, id, admin.By("ops"), admin.Reason(reason)))
+		t.operate(c, e, id, admin.By("ops"), admin.Reason(reason))
 		if got := string(t.get(c, id).Result); got != want {
 			t.Errorf("after %s for the reason %q the result is %q, want %q", e, reason, got, want)
 		}
@@ -467,8 +450,8 @@ func operateReason(t *test) {
 	do(state.Quarantine, "look at it", "quarantined by ops: look at it\n"+failure.Error())
 	long := strings.Repeat("é", admin.MaxReason)
 	for range 3 { // the text stays within bounds
-		t.must(admin.New(c).Operate(t.ctx, admin.Restore, id, admin.Reason(long)))
-		t.must(admin.New(c).Operate(t.ctx, admin.Quarantine, id, admin.Reason(long)))
+		t.operate(c, admin.Restore, id, admin.Reason(long))
+		t.operate(c, admin.Quarantine, id, admin.Reason(long))
 	}
 	if got := t.get(c, id).Result; len(got) > dbq.MaxResult ||
 		!strings.HasPrefix(string(got), "quarantined by "+c.Info().Name+": éé") {
@@ -489,7 +472,7 @@ func operateCancelled(t *test) {
 
 	all := []uuid.UUID{waiting, running.ID, retried.ID, parked.ID}
 	for _, id := range all {
-		t.must(ops.Operate(t.ctx, admin.Cancel, id, admin.By("ops"), admin.Reason("no longer wanted")))
+		t.operate(c, admin.Cancel, id, admin.By("ops"), admin.Reason("no longer wanted"))
 		now := t.get(c, id)
 		if now.State != dbq.StatePoison || !now.Cancelled || string(now.Result) != "cancelled by ops: no longer wanted" {
 			t.Errorf("got %s with result %q, want it cancelled", show(now), now.Result)
@@ -503,24 +486,20 @@ func operateCancelled(t *test) {
 	t.wantErr("settling a cancelled task", q.Complete(t.ctx, running.Lease, nil), dbq.ErrLeaseLost)
 	t.wantNone("after the cancelling", q)
 
-	listed := idsOf(t.list(c, admin.Filter{CancelledOnly: true}))
-	if slices.SortFunc(all, byBytes); !slices.Equal(listed, all) {
-		t.Errorf("the cancelled tasks are listed as %v, want %v", listed, all)
-	}
+	t.wantSameIDs("listed as cancelled", idsOf(t.list(c, admin.Filter{CancelledOnly: true})), all)
 	for _, opts := range [][]admin.StatsOption{nil, {admin.CountAll()}} {
 		stats := must(ops.Stats(t.ctx, opts...))
 		want := map[string]int64{"q": 4, "other": 0}
 		for _, s := range stats {
-			if s.Cancelled != want[s.Queue] {
-				t.Errorf("%s: %d tasks are counted as cancelled, want %d", s.Queue, s.Cancelled, want[s.Queue])
-			}
+			t.failIf(s.Cancelled != want[s.Queue],
+				"%s: %d tasks are counted as cancelled, want %d", s.Queue, s.Cancelled, want[s.Queue])
 		}
 	}
-	as := must(ops.Attempts(t.ctx, running.ID))
+	as := t.attemptsOf(c, running.ID)
 	t.failIf(len(as) != 1 || as[0].Outcome != dbq.AttemptCancelled,
 		"the history has %+v, want one attempt, cancelled", as)
-	if as, err := ops.Attempts(t.ctx, parked.ID); err != nil || len(as) == 0 || as[len(as)-1].Error != errBoom.Error() {
-		t.Errorf("the history of a cancelled failed task has %+v and error %v, want its failure", as, err)
+	if as := t.attemptsOf(c, parked.ID); len(as) == 0 || as[len(as)-1].Error != errBoom.Error() {
+		t.Errorf("the history of a cancelled failed task has %+v, want its failure", as)
 	}
 	done, err := ops.OperateMany(t.ctx, admin.Reenqueue, admin.Filter{CancelledOnly: true, Limit: 10})
 	t.failIf(done.Changed != 4 || err != nil, "reenqueued %d tasks with error %v, want 4", done.Changed, err)
@@ -535,8 +514,6 @@ func operateCancelled(t *test) {
 	}
 	t.failIf(n != 0, "%d of the reenqueued tasks were not handed out", n)
 }
-
-func byBytes(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) }
 
 // operateTx applies each event to a task in a transaction, reads the task there, and ends the transaction both ways.
 func operateTx(t *test) {

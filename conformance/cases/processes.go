@@ -219,13 +219,10 @@ func crashingTaskEndsInPoison(t *test) {
 		}
 		records = append(records, p.records()...)
 	}
-	var task dbq.Task
-	t.eventually("a checkout finds that the attempts are exhausted", func() bool {
-		t.wantNone("the task's attempts are exhausted", w.Queue)
-		task = t.get(c, added[0].ID)
-		return task.State == dbq.StatePoison || t.failed()
-	})
-	t.failIf(task.Attempt != attempts, "the task has %d attempts, want %d", task.Attempt, attempts)
+	t.awaitExhausted(w.Queue, added[0].ID)
+	if n := t.get(c, added[0].ID).Attempt; n != attempts {
+		t.Errorf("the task has %d attempts, want %d", n, attempts)
+	}
 	t.checkTranscript(c, records)
 }
 

@@ -17,8 +17,7 @@ func progressCases() []Case {
 		Case{Name: "IsVisibleWhileTheTaskRuns", run: progressSeen,
 			Law: "Get and List show the progress that Extend has stored, at once, and an Extend without progress keeps it."},
 		Case{Name: "SurvivesTakeover", run: progressTakeover,
-			Law: "The checkout that takes a task over has the progress of the attempt whose lease expired, also if its " +
-				"attempts are exhausted."},
+			Law: "A checkout that takes a task over, or finds its attempts exhausted, has the expired attempt's progress."},
 		Case{Name: "SurvivesRetry", run: progressRetry,
 			Law: "The attempt after one that failed has its progress: what Extend has stored, or what the settlement brings."},
 		Case{Name: "SurvivesRelease", run: progressRelease,
@@ -42,8 +41,7 @@ func progressCases() []Case {
 // report extends a lease with progress, and returns it.
 func (t *test) report(q *dbq.Queue, l dbq.Lease, progress string) dbq.Lease {
 	l.Progress = []byte(progress)
-	l = must(q.Extend(t.ctx, l, long))
-	return l
+	return must(q.Extend(t.ctx, l, long))
 }
 
 // wantProgress records a failure unless the task has the progress, in Get and in List.
@@ -130,22 +128,14 @@ func progressTakeover(t *test) {
 
 	last := t.takeNew(q, dbq.NewTask{MaxAttempts: 1}, long)
 	t.expireNow(q, t.report(q, last.Lease, "half"))
-	t.eventually("the task goes to POISON", func() bool {
-		t.wantNone("exhausted", q)
-		return t.get(c, last.ID).State == dbq.StatePoison
-	})
+	t.awaitExhausted(q, last.ID)
 	t.wantProgress("exhausted", c, last.ID, "half")
-	t.must(admin.New(c).Operate(t.ctx, admin.Reenqueue, last.ID))
+	t.operate(c, admin.Reenqueue, last.ID)
 	t.wantResumed("reenqueued", q, "half")
 }
 
-// endings are the ways to end an attempt with progress, each a function that reports "now" and settles.
-func (t *test) endings(q *dbq.Queue) map[string]func(l dbq.Lease, o dbq.Outcome) {
-	settleTx := func(l dbq.Lease, o dbq.Outcome) {
-		tx := t.beginTx(q.Client())
-		t.must(q.SettleTx(t.ctx, tx, l, o))
-		t.must(tx.Commit())
-	}
+// waysToReport are the ways to end an attempt with the progress "now".
+func (t *test) waysToReport(q *dbq.Queue) map[string]func(l dbq.Lease, o dbq.Outcome) {
 	return map[string]func(l dbq.Lease, o dbq.Outcome){
 		"with the renewed lease": func(l dbq.Lease, o dbq.Outcome) { t.must(q.Settle(t.ctx, t.report(q, l, "now"), o)) },
 		"with the lease of the checkout": func(l dbq.Lease, o dbq.Outcome) {
@@ -161,20 +151,23 @@ func (t *test) endings(q *dbq.Queue) map[string]func(l dbq.Lease, o dbq.Outcome)
 			l.Progress = []byte("now")
 			t.must(q.Settle(t.ctx, l, o))
 		},
-		"in a transaction": func(l dbq.Lease, o dbq.Outcome) { settleTx(t.report(q, l, "now"), o) },
+		"in a transaction": func(l dbq.Lease, o dbq.Outcome) {
+			l = t.report(q, l, "now")
+			t.inTx(q.Client(), func(tx *sql.Tx) error { return q.SettleTx(t.ctx, tx, l, o) })
+		},
 	}
 }
 
 func (t *test) progressAfter(outcomes map[string]dbq.Outcome) {
 	c, q := t.openQueue()
 	for name, o := range outcomes {
-		for by, end := range t.endings(q) {
+		for by, end := range t.waysToReport(q) {
 			what := name + " " + by
 			task := t.takeNew(q, dbq.NewTask{}, long)
 			end(task.Lease, o)
 			t.wantProgress(what, c, task.ID, "now")
 			if now := t.get(c, task.ID); now.Ended() {
-				t.must(admin.New(c).Operate(t.ctx, admin.Reenqueue, task.ID))
+				t.operate(c, admin.Reenqueue, task.ID)
 			}
 			task = t.wantResumed(what, q, "now")
 			t.must(q.Settle(t.ctx, task.Lease, dbq.RetryIn(0, errBoom)))
@@ -196,7 +189,6 @@ func progressRelease(t *test) {
 
 func progressOperators(t *test) {
 	c, q := t.openQueue()
-	ops := admin.New(c)
 	for _, op := range []state.Event{admin.Revoke, admin.Cancel} {
 		for _, renewed := range []bool{true, false} { // under the last fence
 			task := t.takeNew(q, dbq.NewTask{}, long)
@@ -206,9 +198,9 @@ func progressOperators(t *test) {
 				t.report(q, task.Lease, "later")
 			}
 			want := map[bool]string{true: "later", false: "now"}[renewed]
-			t.must(ops.Operate(t.ctx, op, task.ID))
+			t.operate(c, op, task.ID)
 			t.wantProgress(string(op), c, task.ID, want)
-			t.must(ops.Operate(t.ctx, admin.Reenqueue, task.ID))
+			t.operate(c, admin.Reenqueue, task.ID)
 			task = t.wantResumed(string(op)+" and reenqueue", q, want)
 			t.must(q.Complete(t.ctx, task.Lease, nil))
 		}
@@ -364,30 +356,23 @@ func progressLevels(t *test) {
 	side := t.sideTable(c)
 	for _, level := range []sql.IsolationLevel{sql.LevelDefault, sql.LevelReadCommitted, sql.LevelRepeatableRead,
 		sql.LevelSerializable} {
+		t.Logf("at level %v", level)
 		task := t.takeNew(q, dbq.NewTask{}, long)
 		tx, err := c.DB().BeginTx(t.ctx, &sql.TxOptions{Isolation: level})
 		if err != nil {
-			t.Logf("no transactions at %v: %v", level, err)
+			t.Logf("no transactions: %v", err)
 			t.must(q.Complete(t.ctx, task.Lease, nil))
 			continue
 		}
-		var n int
-		t.must(tx.QueryRowContext(t.ctx, "SELECT count(*) FROM "+side).Scan(&n)) // its snapshot
+		t.Cleanup(func() { _ = tx.Rollback() })
+		t.rows(tx, side) // its snapshot
 		l := task.Lease
 		if !c.Info().Server.OneWriter { // on which a renewal waits
 			t.report(beats, l, "renewed")
 		}
 		l.Progress = []byte("now")
-		err = q.SettleTx(t.ctx, tx, l, dbq.RetryIn(0, errBoom))
-		if err == nil {
-			err = tx.Commit()
-		}
-		if err != nil {
-			t.Errorf("a transaction at %v that fails a task whose lease was renewed: %v", level, err)
-			_ = tx.Rollback()
-			t.must(q.Complete(t.ctx, task.Lease, nil))
-			continue
-		}
+		t.must(q.SettleTx(t.ctx, tx, l, dbq.RetryIn(0, errBoom)))
+		t.must(tx.Commit())
 		task = t.wantResumed(fmt.Sprint("after a transaction at ", level), q, "now")
 		t.must(q.Complete(t.ctx, task.Lease, nil))
 	}

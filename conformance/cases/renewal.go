@@ -3,7 +3,6 @@ package cases
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -17,8 +16,7 @@ import (
 func renewalCases() []Case {
 	return inGroup("Renewal",
 		Case{Name: "LockedRowDelaysNothing", run: renewalLocked,
-			Law: "A renewal does not wait for a transaction that has locked a task's row: neither that lease nor any other " +
-				"is lost."},
+			Law: "A renewal does not wait for a transaction that has locked a task's row, and loses no lease."},
 		Case{Name: "BesideCompleteTxAtEachLevel", Once: true, run: renewalLevels,
 			Law: "A transaction that completes a task commits at every isolation level, whatever was renewed since it began."},
 		Case{Name: "KeepsOthersOut", run: renewalKeepsOut,
@@ -28,31 +26,21 @@ func renewalCases() []Case {
 	)
 }
 
-// skipOneWriter skips the case where tx, a transaction that writes, blocks all other writers.
-func (t *test) skipOneWriter(tx *sql.Tx) {
-	if t.open().Info().Server.OneWriter {
-		_ = tx.Rollback()
-		t.Skipf("the database has one writer at a time, not locks on rows")
-	}
-}
-
 func renewalLocked(t *test) {
 	c, q := t.openQueue()
+	t.rowLocks(c)
 	tasks := t.takeAll(q, 20, time.Minute)
 	leases := leasesOf(tasks)
 	other := t.open()
 	tx := t.beginTx(other)
 	t.must(other.Queue("q").CompleteTx(t.ctx, tx, leases[7], nil))
-	t.skipOneWriter(tx)
 	ctx, cancel := context.WithTimeout(t.ctx, t.Patience/2) // a server gives up waiting for a lock later
 	defer cancel()
 	renewed, lost, err := q.ExtendMany(ctx, leases, long)
 	t.must(err)
-	if len(renewed) != len(leases) {
-		t.Errorf("%d of %d leases were renewed and %d are lost beside a transaction that completes one of the tasks, want "+
-			"all renewed",
-			len(renewed), len(leases), len(lost))
-	}
+	t.failIf(len(renewed) != len(leases),
+		"%d of %d leases were renewed and %d lost beside a transaction that completes one of the tasks, want all renewed",
+		len(renewed), len(leases), len(lost))
 	still := must(access.StillHeld(ctx, q, leases))
 	t.failIf(len(still) != len(leases),
 		"%d of %d leases are still held before the transaction commits, want all", len(still), len(leases))
@@ -60,14 +48,14 @@ func renewalLocked(t *test) {
 	t.wantState(c, leases[7].Task, dbq.StateCompleted)
 	renewed, lost, err = q.ExtendMany(ctx, leases, long)
 	t.must(err)
-	if len(renewed) != len(leases)-1 || len(lost) != 1 || lost[0].Task != leases[7].Task {
-		t.Errorf("after the commit %d leases were renewed and %d are lost, want only that of the completed task lost",
-			len(renewed), len(lost))
-	}
+	t.failIf(len(renewed) != len(leases)-1 || len(lost) != 1 || lost[0].Task != leases[7].Task,
+		"after the commit %d leases were renewed and %d are lost, want only that of the completed task lost",
+		len(renewed), len(lost))
 }
 
 func renewalLevels(t *test) {
 	c, other := t.open(), t.open()
+	t.rowLocks(c)
 	side := t.sideTable(c)
 	q, beats := c.Queue("q"), other.Queue("q")
 	checked := 0
@@ -77,68 +65,59 @@ func renewalLevels(t *test) {
 			func(tx dbq.Tx, l dbq.Lease) error { return q.CompleteTx(t.ctx, tx, l, []byte("done")) },
 			func(tx dbq.Tx, l dbq.Lease) error { return q.SettleTx(t.ctx, tx, l, dbq.Deleted()) },
 		} {
+			t.Logf("at level %v", level)
 			task := t.takeNew(q, dbq.NewTask{}, long)
 			tx, err := c.DB().BeginTx(t.ctx, &sql.TxOptions{Isolation: level})
 			if err != nil {
-				t.Logf("not at level %v: %v", level, err)
+				t.Logf("no transactions: %v", err)
 				t.must(q.Complete(t.ctx, task.Lease, nil))
 				continue
 			}
 			t.Cleanup(func() { _ = tx.Rollback() })
-			var n int // what begins the transaction's snapshot
-			t.must(tx.QueryRowContext(t.ctx, "SELECT count(*) FROM "+side).Scan(&n))
-			t.skipOneWriter(tx)
+			t.rows(tx, side) // begins the transaction's snapshot
 			must(beats.Extend(t.ctx, task.Lease, long))
 			must(tx.ExecContext(t.ctx, fmt.Sprintf("INSERT INTO %s (n) VALUES (%d)", side, checked)))
-			if err = complete(tx, task.Lease); err == nil {
-				_, err = c.Queue("next").EnqueueTx(t.ctx, tx, dbq.NewTask{Reference: fmt.Sprint("after ", checked)})
-			}
-			if err == nil {
-				_, err = beats.Extend(t.ctx, task.Lease, long)
-			}
-			if err == nil {
-				err = tx.Commit()
-			}
-			if err != nil {
-				t.Errorf("at level %v, with a renewal since the transaction began: %v", level, err)
-				_ = tx.Rollback()
-				t.must(q.Complete(t.ctx, task.Lease, nil))
-				continue
-			}
+			t.must(complete(tx, task.Lease))
+			must(c.Queue("next").EnqueueTx(t.ctx, tx, dbq.NewTask{Reference: fmt.Sprint("after ", checked)}))
+			must(beats.Extend(t.ctx, task.Lease, long))
+			t.must(tx.Commit())
 			checked++
 		}
 	}
-	if n := t.sideRows(c, side); n != checked || t.count(c, "next") != checked {
-		t.Errorf("%d transactions committed, and there are %d of their rows and %d of their tasks", checked, n,
-			t.count(c, "next"))
+	t.wantCount(c, "next", checked)
+	if n := t.rows(c.DB(), side); n != checked {
+		t.Errorf("%d transactions committed, and there are %d of their rows", checked, n)
 	}
 }
 
-// renewalKeepsOut makes renewals and takeovers of expired leases meet, again and again.
+// renewalKeepsOut makes renewals and takeovers of expired leases meet, until in some round each has got some.
 func renewalKeepsOut(t *test) {
 	c, other := t.open(), t.open()
 	q, rival := c.Queue("q"), other.Queue("q")
 	const each = 20
-	renewedAll, takenAll := 0, 0
-	for range t.load(15) {
-		tasks := t.takeAll(q, each, short)
-		leases := leasesOf(tasks)
+	met, took, end := 0, time.Millisecond, time.Now().Add(t.Patience)
+	for round := 0; round < t.load(15) || met == 0; round++ {
+		if met == 0 && time.Now().After(end) {
+			t.Fatalf("renewals met a takeover in none of %d rounds", round)
+		}
+		leases := leasesOf(t.takeAll(q, each, short))
 		t.awaitExpiry(c, leases[len(leases)-1].Task)
 		var renewed []dbq.Lease
 		var taken []dbq.Task
-		var failed [2]error
+		begin, pause := time.Now(), time.Duration(t.rand.Int64N(int64(took)))
 		t.concurrently(2, func(ctx context.Context, i int) {
-			if i == 0 {
-				for part := range slices.Chunk(leases, 4) {
-					some, _, err := q.ExtendMany(ctx, part, long)
-					renewed, failed[0] = append(renewed, some...), errors.Join(failed[0], err)
-				}
-			} else {
-				taken, failed[1] = rival.Checkout(ctx, each, long)
+			if i > 0 {
+				_ = sleep(ctx, pause)
+				taken = must(rival.Checkout(ctx, each, long))
+				return
 			}
+			for part := range slices.Chunk(leases, 4) {
+				some, _, err := q.ExtendMany(ctx, part, long)
+				t.must(err)
+				renewed = append(renewed, some...)
+			}
+			took = time.Since(begin)
 		})
-		t.must(failed[0])
-		t.must(failed[1])
 		for _, l := range renewed {
 			for _, task := range taken {
 				if task.ID == l.Task {
@@ -146,21 +125,14 @@ func renewalKeepsOut(t *test) {
 				}
 			}
 		}
-		renewedAll, takenAll = renewedAll+len(renewed), takenAll+len(taken)
-		for _, l := range renewed {
-			t.must(q.Complete(t.ctx, l, nil))
-		}
-		for _, task := range taken {
-			t.must(rival.Complete(t.ctx, task.Lease, nil))
-		}
+		met += min(len(renewed), len(taken), 1)
+		t.settleAll(q, allTo(dbq.Completed(nil), append(leasesOf(taken), renewed...)...))
 		t.eventually("what neither got is taken over and completed", func() bool {
-			for _, task := range t.checkout(rival, each, long) {
-				t.must(rival.Complete(t.ctx, task.Lease, nil))
-			}
+			t.completeDue(rival)
 			return t.idle(t.ctx, c)
 		})
 	}
-	t.Logf("%d leases were renewed and %d taken over", renewedAll, takenAll)
+	t.Logf("renewals met a takeover in %d rounds", met)
 }
 
 // renewalStalled lets a client stop before each request of a renewal in turn, with the connection open, as a process
@@ -169,14 +141,13 @@ func renewalStalled(t *test) {
 	p, dsn := t.throughProxy()
 	direct := t.open()
 	const stoppedFor = 3 * time.Second // other clients must not notice
-	for k, fired := 1, true; fired; k++ {
-		q := direct.Queue(fmt.Sprintf("fault %d", subjects.Add(1)))
+	t.eachRequest("the renewal", proxy.Rule{Stall: true}, func(r proxy.Rule) bool {
+		q := ownQueue(direct)
 		task := t.takeNew(q, dbq.NewTask{}, short)
 		t.awaitExpiry(direct, task.ID)
 		t.enqueue(q, dbq.NewTask{})
 		c := t.oneConnection(dsn)
-		rule := proxy.Rule{AtRequest: k, Stall: true}
-		fired = t.callUnder(p, rule, c, func(ctx context.Context) {
+		return t.callUnder(p, r, c, func(ctx context.Context) {
 			_, _ = c.Queue(q.Name()).Extend(ctx, task.Lease, long)
 		}, func(returned <-chan struct{}) {
 			if t.awaitFault(p, returned) {
@@ -186,11 +157,10 @@ func renewalStalled(t *test) {
 			defer cancel()
 			for _, want := range []string{"the one that is due", "an answer"} { // the second one searches for expired leases
 				tasks, err := q.Checkout(ctx, 5, long)
-				if err != nil {
-					t.Errorf("beside a renewal that stopped before its request %d, a checkout returned %d tasks and %v, want %s",
-						k, len(tasks), err, want)
-				}
+				t.failIf(err != nil,
+					"beside a renewal that stopped before its request %d, a checkout returned %d tasks and %v, want %s",
+					r.AtRequest, len(tasks), err, want)
 			}
 		})
-	}
+	})
 }

@@ -64,10 +64,9 @@ func roundTripCases() []Case {
 func (t *test) roundTrip(c *dbq.Client, payload, result []byte) {
 	q := c.Queue("q")
 	same := func(what string, got, want []byte) {
-		if !bytes.Equal(got, want) || (got == nil) != (want == nil) {
-			t.Errorf("%s: got %d bytes %.40q (nil: %v), want %d bytes %.40q (nil: %v)", what, len(got), got, got == nil,
-				len(want), want, want == nil)
-		}
+		t.failIf(!bytes.Equal(got, want) || (got == nil) != (want == nil),
+			"%s: got %d bytes %.40q (nil: %v), want %d bytes %.40q (nil: %v)", what, len(got), got, got == nil,
+			len(want), want, want == nil)
 	}
 	id := t.enqueue(q, dbq.NewTask{Payload: payload})
 	same("the payload by Get", t.get(c, id).Payload, payload)
@@ -143,13 +142,11 @@ func roundTripKeys(t *test, keys ...string) {
 		t.wantIDs(fmt.Sprintf("list of kind %q", k), t.list(c, admin.Filter{Kind: k}), []uuid.UUID{byRef[k]})
 		t.wantIDs(fmt.Sprintf("list of reference %q", k), t.list(c, admin.Filter{Reference: k}), []uuid.UUID{byRef[k]})
 		row := t.get(c, byRef[k])
-		if row.Reference != k || row.Kind != k || row.Key != k || !maps.Equal(row.Headers, map[string]string{k: k}) {
-			t.Errorf("the task of %q came back as %s", k, show(row))
-		}
+		t.failIf(row.Reference != k || row.Kind != k || row.Key != k || !maps.Equal(row.Headers, map[string]string{k: k}),
+			"the task of %q came back as %s", k, show(row))
 		task := t.take(c.Queue(k), long)
-		if task.ID != byQueue[k] || task.Queue != k {
-			t.Errorf("checkout of queue %q: got task %s of queue %q, want %s", k, task.ID, task.Queue, byQueue[k])
-		}
+		t.failIf(task.ID != byQueue[k] || task.Queue != k,
+			"checkout of queue %q: got task %s of queue %q, want %s", k, task.ID, task.Queue, byQueue[k])
 		t.must(c.Queue(k).Complete(t.ctx, task.Lease, []byte(k)))
 	}
 	for _, k := range keys {
@@ -165,9 +162,7 @@ func (t *test) wantOneInView(c *dbq.Client, k string) {
 		return
 	}
 	for _, column := range []string{"queue", "reference", "kind", "task_key"} {
-		n := 0
-		query := fmt.Sprintf("SELECT COUNT(*) FROM %stasks WHERE %s = '%s'", t.Prefix, column, k)
-		t.must(c.DB().QueryRowContext(t.ctx, query).Scan(&n))
+		n := t.rows(c.DB(), fmt.Sprintf("%stasks WHERE %s = '%s'", t.Prefix, column, k))
 		t.failIf(n != 1, "%q is in %d rows of the column %s, want 1", k, n, column)
 	}
 }
@@ -241,7 +236,7 @@ func roundTripErrorText(t *test) {
 			task := t.takeNew(q, dbq.NewTask{}, long)
 			if err := settle(task.Lease); err != nil {
 				t.Errorf("%s with the error %.20q: %v", name, text, err)
-				t.must(admin.New(c).Operate(t.ctx, admin.Revoke, task.ID))
+				t.operate(c, admin.Revoke, task.ID)
 				continue
 			}
 			got := t.get(c, task.ID).Result
@@ -298,7 +293,7 @@ func roundTripTimeZone(t *test) {
 			t.Errorf("one session sees %v left of a lease of %v by the other", left, long)
 		}
 		t.must(to.Queue("q").Complete(t.ctx, task.Lease, nil))
-		t.must(admin.New(from).Operate(t.ctx, admin.Reject, future))
+		t.operate(from, admin.Reject, future)
 	}
 }
 
@@ -309,7 +304,7 @@ func roundTripMicroseconds(t *test) {
 		time.Date(2026, 1, 2, 3, 4, 5, 123_456_000, time.UTC),
 		time.Date(2026, 1, 2, 3, 4, 5, 999_999_999, zone), // nanoseconds are cut
 		time.Date(2024, 3, 31, 1, 30, 0, 1000, time.UTC),  // skipped by wall clocks in Europe
-		time.Date(2024, 10, 27, 1, 30, 0, 0, time.UTC),    // told twice by them
+		time.Date(2024, 10, 27, 1, 30, 0, 0, time.UTC),    // shown twice by them
 		time.Date(2024, 2, 29, 23, 59, 59, 500_000_000, zone),
 		time.Date(1970, 1, 1, 0, 0, 0, 1000, time.UTC),
 	} {

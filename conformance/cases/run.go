@@ -2,6 +2,7 @@ package cases
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -10,6 +11,8 @@ import (
 	"sync"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 )
 
 // A test is one run of a case: the part of *testing.T that laws need, so that they also run outside go test, and
@@ -163,17 +166,29 @@ func (t *test) openQueue(opts ...dbq.Option) (*dbq.Client, *dbq.Queue) {
 
 // openDSN is open with another DSN for the same database.
 func (t *test) openDSN(dsn string, opts ...dbq.Option) *dbq.Client {
-	c := must(dbq.Open(t.ctx, dsn, t.options(append([]dbq.Option{dbq.WithMigrate()}, opts...)...)...))
-	t.register(c)
-	return c
+	return t.register(must(dbq.Open(t.ctx, dsn, t.options(append([]dbq.Option{dbq.WithMigrate()}, opts...)...)...)))
 }
 
-// register closes a client after the case, and counts its conflicts.
-func (t *test) register(c *dbq.Client) {
+// register closes a client after the case, and counts its conflicts. It returns the client.
+func (t *test) register(c *dbq.Client) *dbq.Client {
 	t.Cleanup(func() { c.Close() })
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.clients = append(t.clients, c)
+	return c
+}
+
+// openPool opens a pool of the case's own, for clients of New.
+func (t *test) openPool() dialect.Pool {
+	_, pool, err := sqlrun.Open(t.ctx, t.DSN)
+	t.must(err)
+	t.Cleanup(func() { pool.Close() })
+	return pool
+}
+
+// openOn opens a client on a caller's pool.
+func (t *test) openOn(db *sql.DB, d dialect.Dialect, opts ...dbq.Option) *dbq.Client {
+	return t.register(must(dbq.New(t.ctx, db, d, t.options(append(opts, dbq.WithMigrate())...)...)))
 }
 
 // unexpected is what must panics with.

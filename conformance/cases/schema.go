@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -35,8 +34,7 @@ func schemaCases() []Case {
 		Case{Name: "NewerSchemaIsRefused", Once: true, run: schemaNewer,
 			Law: "Opening or migrating tables of a newer, incompatible version returns ErrSchemaNew."},
 		Case{Name: "RollingDeploy", Once: true, run: schemaRollingDeploy,
-			Law: "When a newer version is compatible, programs of the older version keep working, and may be started, beside " +
-				"newer ones."},
+			Law: "Beside a newer, compatible version, programs of the older one keep working and may be started."},
 		Case{Name: "MigrationSQLIsComplete", Once: true, run: schemaSQL,
 			Law: "MigrationSQL contains every step, for a DBA to review and run."},
 		Case{Name: "StepsAreNumbered", Once: true, run: schemaSteps,
@@ -44,8 +42,7 @@ func schemaCases() []Case {
 		Case{Name: "StatementsComplete", Once: true, run: schemaStatements,
 			Law: "Every field of Statements is filled, and uses only the values that its comment names."},
 		Case{Name: "PrefixIsUsed", Once: true, run: schemaNames,
-			Law: "Every statement that names a table uses the schema and the prefix, so that it never touches another " +
-				"prefix's tables."},
+			Law: "Every statement that names a table uses the schema and the prefix, so that it touches no other tables."},
 		Case{Name: "DropTablesLeavesNothing", Once: true, run: schemaDrop,
 			Law: "DropTables removes everything and may be repeated; migrating starts from version 0 afterwards."},
 	)
@@ -90,27 +87,10 @@ func schemaKeepsData(t *test) {
 
 func schemaConcurrent(t *test) {
 	const processes = 8
-	var all sync.WaitGroup
-	start := make(chan struct{})
-	for i := range processes {
-		all.Go(func() {
-			<-start
-			c, err := dbq.Open(t.ctx, t.DSN, t.options(dbq.WithMigrate())...)
-			if err != nil {
-				t.Errorf("process %d: %v", i, err)
-				return
-			}
-			t.register(c)
-			if _, err := c.Queue("q").Enqueue(t.ctx, dbq.NewTask{}); err != nil {
-				t.Errorf("process %d: enqueue: %v", i, err)
-			}
-		})
-	}
-	close(start)
-	all.Wait()
-	if got := t.count(t.open(), "q"); got != processes {
-		t.Errorf("%d tasks are there, want %d", got, processes)
-	}
+	t.concurrently(processes, func(ctx context.Context, _ int) {
+		must(t.open().Queue("q").Enqueue(ctx, dbq.NewTask{}))
+	})
+	t.wantCount(t.open(), "q", processes)
 }
 
 func schemaTwoPrefixes(t *test) {
@@ -190,9 +170,7 @@ func schemaDrop(t *test) {
 	from, _, err := t.migrate()
 	t.must(err)
 	t.failIf(from != 0, "migrate after DropTables came from %d, want 0", from)
-	if n := t.count(t.open(), "q"); n != 0 {
-		t.Errorf("%d tasks are there after DropTables, want none", n)
-	}
+	t.wantCount(t.open(), "q", 0)
 }
 
 // valueName finds the names of values. It also finds the type of a PostgreSQL cast (::int): statements say CAST.
@@ -258,9 +236,8 @@ func (t *test) checkStatement(field, text string, mayBeEmpty bool) {
 	f := dialect.FieldOf(field)
 	documented := slices.Concat(f.Args, f.Columns)
 	for _, m := range valueName.FindAllStringSubmatch(text, -1) {
-		if !slices.Contains(documented, strings.TrimSuffix(m[1], "_size")) {
-			t.Errorf("%s asks for :%s, which is not one of %q", field, m[1], documented)
-		}
+		t.failIf(!slices.Contains(documented, strings.TrimSuffix(m[1], "_size")),
+			"%s asks for :%s, which is not one of %q", field, m[1], documented)
 	}
 }
 
@@ -342,14 +319,7 @@ func (d nextVersion) NeedsTx(s *dialect.Session, op dialect.Op, args dialect.Arg
 }
 
 // openNextVersion opens a client as a program of the next version does, which migrates, on a pool of its own.
-func (t *test) openNextVersion(d dialect.Dialect) *dbq.Client {
-	_, pool, err := sqlrun.Open(t.ctx, t.DSN)
-	t.must(err)
-	t.Cleanup(func() { pool.Close() })
-	c := must(dbq.New(t.ctx, pool.Write, d, t.options(dbq.WithMigrate())...))
-	t.register(c)
-	return c
-}
+func (t *test) openNextVersion(d dialect.Dialect) *dbq.Client { return t.openOn(t.openPool().Write, d) }
 
 func schemaRollingDeploy(t *test) {
 	older := t.open()
@@ -392,8 +362,8 @@ func (t *test) useEverything(c *dbq.Client, name string) {
 	}
 	must(q.Extend(t.ctx, tasks[0].Lease, long))
 	t.must(q.Settle(t.ctx, tasks[0].Lease, dbq.Parked(errBoom)))
-	t.must(admin.New(c).Operate(t.ctx, admin.Quarantine, tasks[0].ID))
-	t.must(admin.New(c).Operate(t.ctx, admin.Reenqueue, tasks[0].ID))
+	t.operate(c, admin.Quarantine, tasks[0].ID)
+	t.operate(c, admin.Reenqueue, tasks[0].ID)
 	t.must(q.Settle(t.ctx, tasks[1].Lease, dbq.Deleted()))
 	t.inTx(c, func(tx *sql.Tx) error { return q.CompleteTx(t.ctx, tx, tasks[2].Lease, []byte("result")) })
 	var rest []dbq.Lease
@@ -408,14 +378,12 @@ func (t *test) useEverything(c *dbq.Client, name string) {
 	}
 	t.record(q, attempts...)
 	t.awaitAge(c, rest[len(rest)-1].Task, keep)
-	done, err := admin.New(c).Clean(t.ctx, q.Name(), dbq.Retention{Completed: keep, Archive: true})
-	if err != nil || done.Tasks != n-2 {
-		t.Fatalf("%s: cleaned %+v, error %v, want %d tasks", name, done, err, n-2)
+	if done := t.clean(q, dbq.Retention{Completed: keep, Archive: true}); done.Tasks != n-2 {
+		t.Fatalf("%s: cleaned %+v, want %d tasks", name, done, n-2)
 	}
-	page, err := admin.New(c).Archived(t.ctx, admin.Filter{Queue: name, Limit: n})
-	archived := page.Tasks
-	t.failIf(err != nil || len(archived) != n-2 || string(archived[0].Result) != "result",
-		"%s: the archive has %d tasks, error %v, want %d, the first with its result", name, len(archived), err, n-2)
+	archived := must(admin.New(c).Archived(t.ctx, admin.Filter{Queue: name, Limit: n})).Tasks
+	t.failIf(len(archived) != n-2 || string(archived[0].Result) != "result",
+		"%s: the archive has %d tasks, want %d, the first with its result", name, len(archived), n-2)
 }
 
 func schemaNewer(t *test) {
@@ -428,5 +396,5 @@ func schemaNewer(t *test) {
 	t.wantErr("open with WithMigrate", err, dbq.ErrSchemaNew)
 	from, _, err := t.migrate()
 	t.wantErr("migrate", err, dbq.ErrSchemaNew)
-	t.failIf(from != newest+1, "migrate says the tables are at %d, want %d", from, newest+1)
+	t.failIf(from != newest+1, "migrate returned version %d of the tables, want %d", from, newest+1)
 }

@@ -1,8 +1,8 @@
 package cases
 
 import (
+	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -16,8 +16,7 @@ import (
 func statisticsCases() []Case {
 	return inGroup("Statistics",
 		Case{Name: "LostAnswerCountsOnce", Once: true, run: statisticsLostAnswer,
-			Law: "A report that is repeated because its answer was lost counts once, and reports of several workers for " +
-				"the same minute add up."},
+			Law: "A report repeated after its answer was lost counts once; several workers' reports for a minute add up."},
 		Case{Name: "SamplesCountTasks", Once: true, run: statisticsSamples,
 			Law: "A sample has the tasks of each queue by state and those enqueued in the minute; two samplers count once, " +
 				"and a queue without statistics is left out."},
@@ -87,9 +86,7 @@ func statisticsSamples(t *test) {
 			nt.Delay = time.Hour
 		}
 	})
-	for _, task := range t.checkout(q, 5, long)[:3] {
-		t.must(q.Settle(t.ctx, task.Lease, dbq.Parked(errBoom)))
-	}
+	t.endAll(q, t.checkout(q, 5, long)[:3], dbq.Parked(errBoom))
 	t.enqueue(c.Queue("without"), dbq.NewTask{})
 	t.settleNew(c.Queue("done"), dbq.NewTask{}, dbq.Completed(nil))
 	minutes := time.Now().Truncate(time.Minute)
@@ -180,19 +177,12 @@ func statisticsRollUp(t *test) {
 	before := t.wholeSeries(c)
 	day := func(n int) int64 { return longAgo.AddDate(0, 0, n).UnixMicro() }
 	for _, now := range []int64{day(0) + 90e6, day(0) + 3600e6, day(1) + 8*3600e6, day(3)} {
-		var all sync.WaitGroup
-		for range 2 {
-			other := access.Of(t.open()).Store
-			all.Go(func() { t.must(other.RollUp(t.ctx, now)) })
-		}
-		all.Wait()
+		t.concurrently(2, func(ctx context.Context, _ int) { t.must(access.Of(t.open()).Store.RollUp(ctx, now)) })
 		for i, after := range t.wholeSeries(c) {
 			if now == day(3) && i < 2 { // the minutes of the first day have been removed
 				continue
 			}
-			if after != before[i] {
-				t.Errorf("after the roll-up at %d: got  %s\nwant %s", now, after, before[i])
-			}
+			t.failIf(after != before[i], "after the roll-up at %d: got  %s\nwant %s", now, after, before[i])
 		}
 	}
 }

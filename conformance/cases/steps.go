@@ -3,6 +3,7 @@ package cases
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"reflect"
@@ -13,6 +14,7 @@ import (
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/state"
+	"github.com/dbq-go/dbq/workflow"
 	"github.com/google/uuid"
 )
 
@@ -50,10 +52,7 @@ func (t *test) eventually(what string, ok func() bool) {
 }
 
 // now returns the database's time.
-func (t *test) now(c *dbq.Client) time.Time {
-	now := must(c.Now(t.ctx))
-	return now
-}
+func (t *test) now(c *dbq.Client) time.Time { return must(c.Now(t.ctx)) }
 
 // enqueue adds a task.
 func (t *test) enqueue(q *dbq.Queue, nt dbq.NewTask) uuid.UUID {
@@ -131,6 +130,18 @@ func (t *test) takeAll(q *dbq.Queue, n int, lease time.Duration) []dbq.Task {
 	return tasks
 }
 
+// takeN takes n tasks, each as soon as it is due, and ends the case if more are.
+func (t *test) takeN(q *dbq.Queue, n int, lease time.Duration) (tasks []dbq.Task) {
+	t.eventually(fmt.Sprintf("%d tasks of %q are handed out", n, q.Name()), func() bool {
+		tasks = append(tasks, t.checkout(q, 100, lease)...)
+		return len(tasks) >= n
+	})
+	if len(tasks) != n {
+		t.Fatalf("%d tasks of %q were handed out, want %d", len(tasks), q.Name(), n)
+	}
+	return tasks
+}
+
 func leasesOf(tasks []dbq.Task) []dbq.Lease {
 	leases := make([]dbq.Lease, len(tasks))
 	for i, task := range tasks {
@@ -146,6 +157,13 @@ func allTo(o dbq.Outcome, leases ...dbq.Lease) []dbq.Settlement {
 		ss[i] = settlement(l, o)
 	}
 	return ss
+}
+
+// endAll ends the attempts of tasks alike, one by one.
+func (t *test) endAll(q *dbq.Queue, tasks []dbq.Task, o dbq.Outcome) {
+	for _, task := range tasks {
+		t.must(q.Settle(t.ctx, task.Lease, o))
+	}
 }
 
 // takeOver takes a task whose lease has expired. It may need several checkouts: not each one looks for such tasks.
@@ -190,10 +208,39 @@ func (t *test) abandon(q *dbq.Queue) dbq.Task {
 	return task
 }
 
+// abandonN takes n due tasks and lets their leases expire.
+func (t *test) abandonN(q *dbq.Queue, n int) []dbq.Task {
+	tasks := t.checkout(q, n, short)
+	for _, task := range tasks {
+		t.awaitExpiry(q.Client(), task.ID)
+	}
+	return tasks
+}
+
+// awaitExhausted waits until a checkout has moved a task whose last lease expired to POISON, without returning it.
+func (t *test) awaitExhausted(q *dbq.Queue, id uuid.UUID) {
+	t.eventually("a checkout moves the task to POISON", func() bool {
+		t.wantNone("the attempts are exhausted", q)
+		return t.get(q.Client(), id).State == dbq.StatePoison
+	})
+}
+
 // get reads a task that must exist.
-func (t *test) get(c *dbq.Client, id uuid.UUID) dbq.Task {
-	task := must(c.Get(t.ctx, id))
-	return task
+func (t *test) get(c *dbq.Client, id uuid.UUID) dbq.Task { return must(c.Get(t.ctx, id)) }
+
+// operate performs an operator's event on a task.
+func (t *test) operate(c *dbq.Client, e state.Event, id uuid.UUID, opts ...admin.Option) {
+	t.must(admin.New(c).Operate(t.ctx, e, id, opts...))
+}
+
+// clean cleans a queue.
+func (t *test) clean(q *dbq.Queue, r dbq.Retention) admin.Cleaned {
+	return must(admin.New(q.Client()).Clean(t.ctx, q.Name(), r))
+}
+
+// attemptsOf returns the attempts of a task.
+func (t *test) attemptsOf(c *dbq.Client, id uuid.UUID) []dbq.Attempt {
+	return must(admin.New(c).Attempts(t.ctx, id))
 }
 
 // wantState records a failure unless the task is in a state, and returns the task.
@@ -201,6 +248,18 @@ func (t *test) wantState(c *dbq.Client, id uuid.UUID, want dbq.State) dbq.Task {
 	task := t.get(c, id)
 	t.failIf(task.State != want, "the task is %v, want %v", task.State, want)
 	return task
+}
+
+// wantResult records a failure unless the task is completed with a result.
+func (t *test) wantResult(c *dbq.Client, id uuid.UUID, want string) {
+	task := t.wantState(c, id, dbq.StateCompleted)
+	t.failIf(string(task.Result) != want, "the result is %q, want %q", task.Result, want)
+}
+
+// wantCompleted records a failure unless the task is completed by its attempt of a number.
+func (t *test) wantCompleted(c *dbq.Client, id uuid.UUID, attempt int) {
+	task := t.wantState(c, id, dbq.StateCompleted)
+	t.failIf(task.Attempt != attempt, "task %s is completed as attempt %d, want %d", id, task.Attempt, attempt)
 }
 
 // wantUnchanged records a failure unless the whole row is as before.
@@ -225,11 +284,16 @@ func (t *test) wantNone(what string, q *dbq.Queue) {
 	}
 }
 
-// list returns every task that a filter selects, page by page.
+// list returns every task that a filter selects.
 func (t *test) list(c *dbq.Client, f admin.Filter) []dbq.Task {
-	var all []dbq.Task
-	for f.Limit = 100; ; {
-		page := must(admin.New(c).List(t.ctx, f))
+	f.Limit = 100
+	return t.pages(f, admin.New(c).List)
+}
+
+// pages reads a listing page by page.
+func (t *test) pages(f admin.Filter, read func(context.Context, admin.Filter) (admin.Page, error)) (all []dbq.Task) {
+	for {
+		page := must(read(t.ctx, f))
 		if all = append(all, page.Tasks...); !page.More {
 			return all
 		}
@@ -248,11 +312,38 @@ func (t *test) wantCount(c *dbq.Client, queue string, n int) {
 	t.failIf(got != n, "queue %q has %d tasks, want %d", queue, got, n)
 }
 
-// dialect returns the dialect of the DSN.
-func (t *test) dialect() dialect.Dialect {
-	d := must(dialect.Lookup(t.DSN))
-	return d.Dialect
+// lock locks rows in another transaction, as an operator's forgotten session does, by an update that changes nothing.
+// The transaction is rolled back after the case. lock skips the case where a transaction that writes blocks all other
+// writers.
+func (t *test) lock(update string) *sql.Tx {
+	c := t.open()
+	t.rowLocks(c)
+	tx := must(c.DB().BeginTx(t.ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})) // locks no gaps
+	t.Cleanup(func() { _ = tx.Rollback() })
+	must(tx.ExecContext(t.ctx, "UPDATE "+t.Prefix+update))
+	return tx
 }
+
+// lockTasks locks the tasks that a condition selects.
+func (t *test) lockTasks(where string) *sql.Tx { return t.lock("task SET kind = kind WHERE " + where) }
+
+// rowLocks skips a case where a transaction that writes blocks all other writers.
+func (t *test) rowLocks(c *dbq.Client) {
+	if c.Info().Server.OneWriter {
+		t.Skipf("the database has one writer at a time, not locks on rows")
+	}
+}
+
+// rows counts rows, by a pool or in a transaction, in which the query may begin the snapshot.
+func (t *test) rows(in interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}, from string) (n int) {
+	t.must(in.QueryRowContext(t.ctx, "SELECT COUNT(*) FROM "+from).Scan(&n))
+	return n
+}
+
+// dialect returns the dialect of the DSN.
+func (t *test) dialect() dialect.Dialect { return must(dialect.Lookup(t.DSN)).Dialect }
 
 func idsOf(tasks []dbq.Task) []uuid.UUID {
 	ids := make([]uuid.UUID, len(tasks))
@@ -266,6 +357,12 @@ func sortedIDs(ids []uuid.UUID) []uuid.UUID {
 	ids = slices.Clone(ids)
 	slices.SortFunc(ids, func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) })
 	return ids
+}
+
+// wantSameIDs records a failure unless the tasks are these, in any order.
+func (t *test) wantSameIDs(what string, got, want []uuid.UUID) {
+	got, want = sortedIDs(got), sortedIDs(want)
+	t.failIf(!slices.Equal(got, want), "%s: got the tasks %v, want %v", what, got, want)
 }
 
 // wantIDs records a failure unless the tasks are these, in this order. It names them by their position in want.
@@ -309,10 +406,9 @@ func stamp(t time.Time) string {
 
 // A call is one of the methods that talk to the database, for laws that are about all of them.
 type call struct {
-	name    string
-	plain   func(ctx context.Context) error
-	tx      func(ctx context.Context, tx dbq.Tx) error // instead of plain
-	settles bool                                       // carries a lease
+	name  string
+	plain func(ctx context.Context) error
+	tx    func(ctx context.Context, tx dbq.Tx) error // instead of plain
 }
 
 // makeCall makes the call. One that needs a transaction gets one on c, which is rolled back afterwards.
@@ -325,53 +421,91 @@ func (t *test) makeCall(ctx context.Context, c *dbq.Client, call call) error {
 	return call.tx(ctx, tx)
 }
 
-// queueCalls returns the methods of a queue as calls.
-func queueCalls(q *dbq.Queue, l dbq.Lease) []call {
-	settle := func(name string, f func(ctx context.Context) error) call {
-		return call{name: name, plain: f, settles: true}
+// An ending is a way to end an attempt, and the state of the task after it.
+type ending struct {
+	name    string
+	outcome dbq.Outcome
+	to      dbq.State
+}
+
+// endings returns an ending of each kind.
+func endings() []ending {
+	return []ending{
+		{"complete", dbq.Completed(nil), state.Completed},
+		{"complete with a result", dbq.Completed([]byte("result")), state.Completed},
+		{"complete and remove", dbq.Deleted(), state.None},
+		{"park", dbq.Parked(errBoom), state.Error},
+		{"retry", dbq.RetryIn(0, errBoom), state.Error},
+		{"poison", dbq.Poisoned(errBoom), state.Poison},
+		{"release", dbq.Released(0), state.Created},
 	}
-	return []call{
+}
+
+// queueCalls returns the methods of a queue as calls, apart from those of callsTx.
+func queueCalls(q *dbq.Queue, l dbq.Lease) []call {
+	calls := []call{
 		{name: "enqueue", plain: func(ctx context.Context) error { _, err := q.Enqueue(ctx, dbq.NewTask{}); return err }},
 		{name: "enqueueMany", plain: func(ctx context.Context) error {
 			_, err := q.EnqueueMany(ctx, make([]dbq.NewTask, 3))
 			return err
 		}},
-		{name: "enqueueTx", tx: func(ctx context.Context, tx dbq.Tx) error {
+		{name: "find", plain: func(ctx context.Context) error { _, err := q.Find(ctx, "r"); return err }},
+		{name: "checkout", plain: func(ctx context.Context) error { _, err := q.Checkout(ctx, 1, long); return err }},
+		{name: "settleMany", plain: func(ctx context.Context) error {
+			_, err := q.SettleMany(ctx, []dbq.Settlement{settlement(l, dbq.Completed(nil)), settlement(l, dbq.Deleted())})
+			return err
+		}},
+		{name: "extend", plain: func(ctx context.Context) error { _, err := q.Extend(ctx, l, long); return err }},
+		{name: "extendMany", plain: func(ctx context.Context) error {
+			_, _, err := q.ExtendMany(ctx, []dbq.Lease{l}, long)
+			return err
+		}},
+	}
+	for _, e := range endings() {
+		settle := func(ctx context.Context) error { return q.Settle(ctx, l, e.outcome) }
+		calls = append(calls, call{name: e.name, plain: settle})
+	}
+	return calls
+}
+
+// callsTx returns the methods that take a transaction as calls.
+func callsTx(q *dbq.Queue, l dbq.Lease) []call {
+	c := q.Client()
+	many := func(name string, ts ...dbq.NewTask) call {
+		return call{name: name, tx: func(ctx context.Context, tx dbq.Tx) error {
+			_, err := q.EnqueueManyTx(ctx, tx, ts)
+			return err
+		}}
+	}
+	return []call{
+		{name: "EnqueueTx", tx: func(ctx context.Context, tx dbq.Tx) error {
 			_, err := q.EnqueueTx(ctx, tx, dbq.NewTask{})
 			return err
 		}},
-		{name: "enqueueManyTx", tx: func(ctx context.Context, tx dbq.Tx) error {
-			_, err := q.EnqueueManyTx(ctx, tx, make([]dbq.NewTask, 3))
-			return err
-		}},
-		{name: "find", plain: func(ctx context.Context) error { _, err := q.Find(ctx, "r"); return err }},
-		{name: "checkout", plain: func(ctx context.Context) error { _, err := q.Checkout(ctx, 1, long); return err }},
-		settle("complete", func(ctx context.Context) error { return q.Complete(ctx, l, nil) }),
-		settle("settleDeleted", func(ctx context.Context) error { return q.Settle(ctx, l, dbq.Deleted()) }),
-		settle("fail", func(ctx context.Context) error { return q.Settle(ctx, l, dbq.RetryIn(0, errBoom)) }),
-		settle("poison", func(ctx context.Context) error { return q.Settle(ctx, l, dbq.Poisoned(errBoom)) }),
-		settle("release", func(ctx context.Context) error { return q.Settle(ctx, l, dbq.Released(0)) }),
-		settle("settleMany", func(ctx context.Context) error {
-			_, err := q.SettleMany(ctx, []dbq.Settlement{settlement(l, dbq.Completed(nil)), settlement(l, dbq.Deleted())})
-			return err
-		}),
-		settle("extend", func(ctx context.Context) error { _, err := q.Extend(ctx, l, long); return err }),
-		settle("extendMany", func(ctx context.Context) error {
-			_, _, err := q.ExtendMany(ctx, []dbq.Lease{l}, long)
-			return err
-		}),
-		{name: "completeTx", settles: true, tx: func(ctx context.Context, tx dbq.Tx) error {
-			return q.CompleteTx(ctx, tx, l, nil)
-		}},
-		{name: "settleDeletedTx", settles: true, tx: func(ctx context.Context, tx dbq.Tx) error {
+		many("EnqueueManyTx", make([]dbq.NewTask, 3)...),
+		many("EnqueueManyTx of unique tasks", dbq.NewTask{Unique: pending("a")}, dbq.NewTask{Unique: replacing("b")}),
+		{name: "CompleteTx", tx: func(ctx context.Context, tx dbq.Tx) error { return q.CompleteTx(ctx, tx, l, nil) }},
+		{name: "SettleTx that removes", tx: func(ctx context.Context, tx dbq.Tx) error {
 			return q.SettleTx(ctx, tx, l, dbq.Deleted())
+		}},
+		{name: "SettleTx with an error", tx: func(ctx context.Context, tx dbq.Tx) error {
+			return q.SettleTx(ctx, tx, l, dbq.Failed(errBoom))
+		}},
+		{name: "GetTx", tx: func(ctx context.Context, tx dbq.Tx) error { _, err := c.GetTx(ctx, tx, l.Task); return err }},
+		{name: "OperateTx", tx: func(ctx context.Context, tx dbq.Tx) error {
+			return admin.New(c).OperateTx(ctx, tx, admin.Revoke, l.Task, admin.By("ann"))
+		}},
+		{name: "workflow.EnqueueTx", tx: func(ctx context.Context, tx dbq.Tx) error {
+			_, err := workflow.EnqueueTx(ctx, tx, c, stepsOf(q, []string{"one"}, []string{"two", "one"}))
+			return err
 		}},
 	}
 }
 
 // allCalls returns the methods of a client and of its queue q as calls.
 func allCalls(c *dbq.Client, l dbq.Lease) []call {
-	calls := append(queueCalls(c.Queue("q"), l), []call{
+	q := c.Queue("q")
+	calls := slices.Concat(queueCalls(q, l), callsTx(q, l), []call{
 		{name: "get", plain: func(ctx context.Context) error { _, err := c.Get(ctx, l.Task); return err }},
 		{
 			name:  "list",
@@ -380,7 +514,7 @@ func allCalls(c *dbq.Client, l dbq.Lease) []call {
 		{name: "stats", plain: func(ctx context.Context) error { _, err := admin.New(c).Stats(ctx); return err }},
 		{name: "wait", plain: func(ctx context.Context) error { _, err := c.Wait(ctx, l.Task); return err }},
 		{name: "now", plain: func(ctx context.Context) error { _, err := c.Now(ctx); return err }},
-	}...)
+	})
 	for _, tr := range state.ByOperator() {
 		calls = append(calls,
 			call{name: string(tr.Event), plain: func(ctx context.Context) error {

@@ -33,9 +33,7 @@ func situations() []situation {
 	// settled takes a new task and settles it.
 	settled := func(settle dbq.Outcome) func(*test, *dbq.Queue, dbq.NewTask) uuid.UUID {
 		return func(t *test, q *dbq.Queue, nt dbq.NewTask) uuid.UUID {
-			task := t.takeNew(q, nt, long)
-			t.must(q.Settle(t.ctx, task.Lease, settle))
-			return task.ID
+			return t.settleNew(q, nt, settle).ID
 		}
 	}
 	leased := func(attempts int, lease time.Duration) func(*test, *dbq.Queue, dbq.NewTask) uuid.UUID {

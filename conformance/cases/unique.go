@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,15 +19,13 @@ import (
 func uniqueCases() []Case {
 	return inGroup("Unique",
 		Case{Name: "OnlyOneWaits", Once: true, run: uniqueOnlyOneWaits,
-			Law: "A unique task is a duplicate while another one with its key waits, also for a retry, and is added once " +
-				"that has started."},
+			Law: "A unique task is a duplicate while another with its key waits, also for a retry, but not once that starts."},
 		Case{Name: "OnlyOneIsUnfinished", Once: true, run: uniqueOnlyOneUnfinished,
 			Law: "A task that is unique until it ends is a duplicate while another one with its key waits or runs."},
 		Case{Name: "KeyIsFreeWhenTheTaskEnds", Once: true, run: uniqueFreed,
 			Law: "A key is free as soon as its task is completed, removed, poisoned, cancelled or parked."},
 		Case{Name: "OneForEachPeriod", Once: true, run: uniqueByPeriod,
-			Law: "Of the unique tasks that are due in one period, in UTC, the first is added, even if that task is removed; " +
-				"in the next period another one is."},
+			Law: "Of the unique tasks due in a period, in UTC, only the first is added, even if it is removed meanwhile."},
 		Case{Name: "OneInAWindow", Once: true, run: uniqueInWindow,
 			Law: "Of the unique tasks that are enqueued within a window, the first is added, even if that task is removed or " +
 				"is due later; after the window another one is."},
@@ -34,32 +33,26 @@ func uniqueCases() []Case {
 			Law: "UniqueReplace replaces the kind, key, payload, headers, priority and due time of a waiting task, clears " +
 				"its progress and raises its fence, but keeps its identity, its attempts, and the time of its retry."},
 		Case{Name: "DebouncePostponesTheDueTime", Once: true, run: uniqueDebounce,
-			Law: "UniqueDebounce postpones a waiting task to the delay from now, never makes it due earlier, and leaves its " +
-				"payload."},
+			Law: "UniqueDebounce postpones a waiting task to the delay from now, never moves it earlier, keeps its payload."},
 		Case{Name: "DoesNotChangeRunningOrEndedTasks", Once: true, run: uniqueNeverLeased,
 			Law: "An enqueue with a key never changes a task that runs or has ended, whatever OnConflict says."},
 		Case{Name: "KeysOfOtherScopesDoNotConflict", Once: true, run: uniqueApart,
-			Law: "Equal keys of different queues, scopes and periods, and of windows, do not exclude each other; " +
-				"keys are compared byte by byte."},
+			Law: "Equal keys of other queues, scopes, periods and windows do not conflict; keys are compared byte by byte."},
 		Case{Name: "RollbackFreesTheKey", Once: true, run: uniqueRolledBack,
-			Law: "When the transaction that enqueued a unique task rolls back, its key is free again, and the task that it " +
-				"changed is restored."},
+			Law: "When a transaction rolls back, its unique tasks' keys are free again, and tasks it changed are restored."},
 		Case{Name: "TakenReferenceLeavesKeyFree", Once: true, run: uniqueReference,
 			Law: "If a unique task's key is free and its reference is taken, it is a duplicate and its key stays free."},
 		Case{Name: "SameKeyInOneCall", Once: true, run: uniqueInOneCall,
 			Law: "The tasks of one call with the same key take effect one after the other, beside any number of others."},
 		Case{Name: "ReturnedTaskBesideNewOne", Once: true, run: uniqueReturned,
-			Law: "A task that returns to the queue after another one has taken its key runs beside that one, which keeps the " +
-				"key."},
+			Law: "A task that returns to the queue after another has taken its key runs beside it; that one keeps the key."},
 		Case{Name: "CleanRemovesOldKeys", Once: true, run: uniqueClean,
 			Law: "Cleaning removes the expired keys of tasks that are completed or removed, and no key of one that can still " +
 				"run, such as one in POISON, which an operator may reenqueue."},
 		Case{Name: "RefusedEnqueueLeavesKeyFree", Once: true, run: refusedLeavesKeyFree,
-			Law: "An enqueue that is refused because of its id takes no key, neither while a task waits nor for a period or " +
-				"a window."},
+			Law: "An enqueue refused because of its id takes no key, neither for a waiting task, nor a period or window."},
 		Case{Name: "KeyIsOfItsQueue", Once: true, run: keyIsOfItsQueue,
-			Law: "A key names tasks of its own queue alone: one that moved to another queue under its id neither has the " +
-				"key nor is changed by it."},
+			Law: "A key is of its queue alone: a task that moved to another queue neither has it nor is changed by it."},
 		Case{Name: "IDOfAnotherQueue", Once: true, run: idOfAnotherQueue,
 			Law: "An enqueue with the id of another queue's task is refused with ErrWrongQueue and adds none of its tasks, " +
 				"and a caller's transaction stays usable."},
@@ -71,25 +64,19 @@ func uniqueCases() []Case {
 			Law: "Of many concurrent enqueues with one key, exactly one adds a task and the others get its id, whether the " +
 				"key is new or that of a task that has ended."},
 		Case{Name: "ConcurrentBatches", Once: true, run: uniqueMany,
-			Law: "Concurrent batches with keys in common, in any order and with any rules, all succeed, and leave one task " +
-				"for each key."},
+			Law: "Concurrent batches with common keys, in any order, by any rules, all succeed and leave one task per key."},
 		Case{Name: "OnlyOneRuns", run: uniqueOnlyOneRuns,
 			Law: "Beside workers, two tasks with one key that is held until its task ends never run at the same time."},
 		Case{Name: "ReplacedWhileCheckedOut", run: uniqueReplacedRace,
-			Law: "When a task is replaced while it is checked out, either it runs with what it was replaced by, or another " +
-				"one does."},
+			Law: "If a task is replaced while a checkout leases it, the replacement still runs: as that task or as a new one."},
 		Case{Name: "WaitsForTheTransaction", Once: true, run: uniqueWaits,
-			Law: "An enqueue with a key that an open transaction has taken is a duplicate if that commits, and adds a task if " +
-				"it rolls back."},
+			Law: "An enqueue with a key that an open transaction took is a duplicate if that commits, else adds a task."},
 		Case{Name: "DoesNotStartBeforeTheCommit", run: uniqueKeptTaskWaits,
-			Law: "A waiting task that makes an enqueue in a transaction a duplicate does not start before that transaction " +
-				"ends."},
+			Law: "A waiting task that makes a transaction's enqueue a duplicate does not start before the transaction ends."},
 		Case{Name: "AtEveryIsolationLevel", Once: true, run: uniqueLevels,
-			Law: "At every isolation level, a transaction either enqueues unique tasks by the state at its commit, or fails " +
-				"with ErrConflict."},
+			Law: "At every isolation level, a transaction adds unique tasks by the state at its commit, or gets ErrConflict."},
 		Case{Name: "CompleteAndEnqueueSuccessor", Once: true, run: uniqueSuccessor,
-			Law: "A transaction that completes a task can enqueue its successor with the same key while others enqueue it, " +
-				"too."},
+			Law: "A transaction can complete a task and enqueue its successor with its key while others enqueue it, too."},
 	)
 }
 
@@ -104,14 +91,13 @@ func replacing(key string) *dbq.Unique {
 	return &dbq.Unique{Key: key, OnConflict: dbq.UniqueReplace}
 }
 
-func debouncing(key string, most time.Duration) *dbq.Unique {
-	return &dbq.Unique{Key: key, OnConflict: dbq.UniqueDebounce, MaxWait: most}
+func debouncing(key string) *dbq.Unique {
+	return &dbq.Unique{Key: key, OnConflict: dbq.UniqueDebounce}
 }
 
 // enqueueOne enqueues a task by EnqueueMany, for its whole outcome.
 func (t *test) enqueueOne(q *dbq.Queue, nt dbq.NewTask) dbq.Enqueued {
-	out := must(q.EnqueueMany(t.ctx, []dbq.NewTask{nt}))
-	return out[0]
+	return must(q.EnqueueMany(t.ctx, []dbq.NewTask{nt}))[0]
 }
 
 // wantDuplicate records a failure unless a task is a duplicate of another one.
@@ -154,29 +140,27 @@ func uniqueOnlyOneUnfinished(t *test) {
 func uniqueFreed(t *test) {
 	c := t.open()
 	ops := admin.New(c)
-	for name, end := range map[string]func(q *dbq.Queue, task dbq.Task) error{
-		"completed": func(q *dbq.Queue, task dbq.Task) error { return q.Settle(t.ctx, task.Lease, dbq.Completed(nil)) },
-		"removed":   func(q *dbq.Queue, task dbq.Task) error { return q.Settle(t.ctx, task.Lease, dbq.Deleted()) },
-		"poisoned":  func(q *dbq.Queue, task dbq.Task) error { return q.Settle(t.ctx, task.Lease, dbq.Poisoned(errBoom)) },
-		"parked":    func(q *dbq.Queue, task dbq.Task) error { return q.Settle(t.ctx, task.Lease, dbq.Parked(errBoom)) },
-		"cancelled": func(q *dbq.Queue, task dbq.Task) error { return ops.Operate(t.ctx, admin.Cancel, task.ID) },
-		"purged": func(q *dbq.Queue, task dbq.Task) error {
-			if err := ops.Operate(t.ctx, admin.Cancel, task.ID); err != nil {
-				return err
-			}
-			return ops.Operate(t.ctx, admin.Purge, task.ID)
-		},
-	} {
-		q := c.Queue(name)
+	freed := func(how string, end func(q *dbq.Queue, task dbq.Task) error) {
+		q := c.Queue(how)
 		for _, u := range []*dbq.Unique{pending("k"), unfinished("k")} {
 			nt := dbq.NewTask{Unique: u}
-			task := t.takeNew(q, nt, long)
-			t.must(end(q, task))
+			t.must(end(q, t.takeNew(q, nt, long)))
 			second := t.enqueue(q, nt)
-			t.wantDuplicate("after the first was "+name, q, nt, second)
-			t.must(ops.Operate(t.ctx, admin.Reject, second))
+			t.wantDuplicate("after the first one ended: "+how, q, nt, second)
+			t.operate(c, admin.Reject, second)
 		}
 	}
+	for _, e := range endings() {
+		if e.name != "retry" && e.name != "release" {
+			freed(e.name, func(q *dbq.Queue, task dbq.Task) error { return q.Settle(t.ctx, task.Lease, e.outcome) })
+		}
+	}
+	cancel := func(_ *dbq.Queue, task dbq.Task) error { return ops.Operate(t.ctx, admin.Cancel, task.ID) }
+	freed("cancel", cancel)
+	freed("cancel and purge", func(q *dbq.Queue, task dbq.Task) error {
+		t.must(cancel(q, task))
+		return ops.Operate(t.ctx, admin.Purge, task.ID)
+	})
 }
 
 func uniqueByPeriod(t *test) {
@@ -193,10 +177,10 @@ func uniqueByPeriod(t *test) {
 	t.wantDuplicate("in the next hour", q, at("2038-01-19T04:30:00Z"), next)
 	t.enqueue(q, at("2038-01-19T02:59:59.999999Z"))
 	for _, id := range []uuid.UUID{first, next} {
-		t.must(admin.New(c).Operate(t.ctx, admin.Cancel, id))
+		t.operate(c, admin.Cancel, id)
 	}
 	t.wantDuplicate("after it was cancelled", q, at("2038-01-19T03:30:00Z"), first)
-	t.must(admin.New(c).Operate(t.ctx, admin.Purge, first))
+	t.operate(c, admin.Purge, first)
 	t.wantDuplicate("after it was removed", q, at("2038-01-19T03:30:00Z"), first)
 
 	year := dbq.NewTask{Delay: 2 * time.Hour, Unique: &dbq.Unique{Key: "y", Period: dbq.MaxUniquePeriod}}
@@ -216,8 +200,8 @@ func uniqueInWindow(t *test) {
 	first := t.enqueue(q, nt(2*time.Hour))
 	t.wantDuplicate("in the window", q, nt(0), first)
 	t.wantDuplicate("due after the window", q, nt(24*time.Hour), first)
-	t.must(admin.New(c).Operate(t.ctx, admin.Cancel, first))
-	t.must(admin.New(c).Operate(t.ctx, admin.Purge, first))
+	t.operate(c, admin.Cancel, first)
+	t.operate(c, admin.Purge, first)
 	t.wantDuplicate("after it was removed", q, nt(0), first)
 	earlier := func(d time.Duration) {
 		must(c.DB().ExecContext(t.ctx, fmt.Sprintf("UPDATE %sunique_key SET expires = expires - %d",
@@ -263,7 +247,7 @@ func uniqueReplace(t *test) {
 
 func uniqueDebounce(t *test) {
 	c, q := t.openQueue()
-	nt := dbq.NewTask{Payload: []byte("first"), Delay: time.Minute, Unique: debouncing("k", 0)}
+	nt := dbq.NewTask{Payload: []byte("first"), Delay: time.Minute, Unique: debouncing("k")}
 	first := t.enqueue(q, nt)
 	was := t.get(c, first)
 	push := func(d time.Duration) dbq.Task {
@@ -289,7 +273,7 @@ func uniqueDebounce(t *test) {
 func uniqueNeverLeased(t *test) {
 	c, q := t.openQueue()
 	while := func(u *dbq.Unique) *dbq.Unique { u.While = dbq.UniqueUnfinished; return u }
-	rules := []*dbq.Unique{while(pending("k")), while(replacing("k")), while(debouncing("k", 0))}
+	rules := []*dbq.Unique{while(pending("k")), while(replacing("k")), while(debouncing("k"))}
 	task := t.takeNew(q, dbq.NewTask{Payload: []byte("leased"), Unique: rules[0]}, long)
 	before := t.get(c, task.ID)
 	for _, u := range rules {
@@ -368,12 +352,12 @@ func uniqueInOneCall(t *test) {
 		{Payload: []byte("1"), Unique: pending("new")},
 		{Payload: []byte("2"), Unique: pending("new")},
 		{Payload: []byte("3"), Priority: 1, Unique: replacing("new")},
-		{Delay: long, Payload: []byte("4"), Unique: debouncing("new", 0)},
+		{Delay: long, Payload: []byte("4"), Unique: debouncing("new")},
 		{Payload: []byte("5"), Unique: replacing("old")},
 		{Payload: []byte("6")},
-		{Delay: long, Payload: []byte("7"), Unique: debouncing("old", 0)},
+		{Delay: long, Payload: []byte("7"), Unique: debouncing("old")},
 		{Payload: []byte("8"), Unique: pending("old")},
-		{Delay: time.Minute, Payload: []byte("9"), Unique: debouncing("new", 0)},
+		{Delay: time.Minute, Payload: []byte("9"), Unique: debouncing("new")},
 	}
 	for i := range n {
 		ts = append(ts, dbq.NewTask{Delay: long, Unique: pending(fmt.Sprint(i))})
@@ -387,18 +371,14 @@ func uniqueInOneCall(t *test) {
 		{ID: first, Debounced: true},
 	}
 	for i, w := range want {
-		if out[i] != w {
-			t.Errorf("the outcome of task %d is %+v, want %+v", i, out[i], w)
-		}
+		t.failIf(out[i] != w, "the outcome of task %d is %+v, want %+v", i, out[i], w)
 	}
 	for id, payload := range map[uuid.UUID]string{first: "3", old: "5", out[5].ID: "6"} {
 		task := t.get(c, id)
 		t.failIf(string(task.Payload) != payload || payload != "6" && task.Due.Before(before.Add(long)),
 			"got %s, want payload %s, postponed by an hour", show(task), payload)
 	}
-	if got := t.count(c, "q"); got != n+3 {
-		t.Errorf("there are %d tasks, want %d", got, n+3)
-	}
+	t.wantCount(c, "q", n+3)
 	again := must(q.EnqueueMany(t.ctx, ts[len(want):]))
 	for i, o := range again {
 		if o != (dbq.Enqueued{ID: out[len(want)+i].ID, Duplicate: true}) {
@@ -413,7 +393,7 @@ func uniqueReturned(t *test) {
 	first := t.takeNew(q, nt, long)
 	second := t.enqueue(q, nt)
 	t.must(q.Settle(t.ctx, first.Lease, dbq.Poisoned(errBoom)))
-	t.must(admin.New(c).Operate(t.ctx, admin.Reenqueue, first.ID))
+	t.operate(c, admin.Reenqueue, first.ID)
 	t.wantDuplicate("while both wait", q, nt, second)
 	if tasks := t.checkout(q, 10, long); len(tasks) != 2 {
 		t.Errorf("%d tasks can be checked out, want both", len(tasks))
@@ -422,12 +402,10 @@ func uniqueReturned(t *test) {
 
 func uniqueClean(t *test) {
 	c, q := t.openQueue()
-	rows := func() (n int) {
-		t.must(c.DB().QueryRowContext(t.ctx, "SELECT COUNT(*) FROM "+t.Prefix+"unique_key").Scan(&n))
-		return n
-	}
-	clean := func() {
-		must(admin.New(c).Clean(t.ctx, q.Name(), dbq.Retention{Completed: long}))
+	clean := func(want int, why string) {
+		t.clean(q, dbq.Retention{Completed: long})
+		n := t.rows(c.DB(), t.Prefix+"unique_key")
+		t.failIf(n != want, "there are %d keys, want %d: %s", n, want, why)
 	}
 	var ends []dbq.Lease
 	for _, u := range []*dbq.Unique{pending("a"), unfinished("b"), {Key: "c", Period: time.Hour}} {
@@ -435,26 +413,17 @@ func uniqueClean(t *test) {
 		ends = append(ends, task.Lease)
 	}
 	waiting := t.enqueue(q, dbq.NewTask{Delay: long, Unique: pending("w")})
-	clean()
-	if n := rows(); n != 4 {
-		t.Errorf("there are %d keys, want 4, none of which has expired", n)
-	}
+	clean(4, "none has expired")
 	must(c.DB().ExecContext(t.ctx, "UPDATE "+t.Prefix+"unique_key SET expires = 1"))
-	clean()
-	if n := rows(); n != 4 {
-		t.Errorf("there are %d keys, want 4: no task has ended", n)
-	}
+	clean(4, "no task has ended")
 	poison := t.settleNew(q, dbq.NewTask{Unique: unfinished("p")}, dbq.Poisoned(errBoom))
 	for _, l := range ends {
 		t.must(q.Complete(t.ctx, l, nil))
 	}
 	must(c.DB().ExecContext(t.ctx, "UPDATE "+t.Prefix+"unique_key SET expires = 1"))
-	clean()
-	if n := rows(); n != 2 {
-		t.Errorf("there are %d keys, want those of the waiting task and of the one in POISON", n)
-	}
+	clean(2, "those of the waiting task and of the one in POISON")
 	t.wantDuplicate("after cleaning", q, dbq.NewTask{Unique: pending("w")}, waiting)
-	t.must(admin.New(c).Operate(t.ctx, admin.Reenqueue, poison.ID))
+	t.operate(c, admin.Reenqueue, poison.ID)
 	t.wantDuplicate("of a task that was reenqueued after cleaning", q, dbq.NewTask{Unique: unfinished("p")}, poison.ID)
 }
 
@@ -487,7 +456,7 @@ func keyIsOfItsQueue(t *test) {
 		"kept":       {pending("a"), pending("a")},
 		"unfinished": {unfinished("b"), unfinished("b")},
 		"replaced":   {pending("c"), replacing("c")},
-		"debounced":  {pending("d"), debouncing("d", 0)},
+		"debounced":  {pending("d"), debouncing("d")},
 	} {
 		id := t.enqueue(a, dbq.NewTask{Priority: 1, Unique: by.first})
 		task := t.take(a, long)
@@ -548,11 +517,7 @@ func idTakenMeanwhile(t *test) {
 					out, err = t.enqueueMeanwhile(other.Queue(b), ts, kind)
 					answered <- err
 				}()
-				select {
-				case err := <-answered:
-					t.Fatalf("%s: the other enqueue did not wait for the transaction: %v", name, err)
-				case <-time.After(50 * time.Millisecond):
-				}
+				t.wantWaits(name+": the other enqueue", answered)
 				t.must(tx.Commit())
 				err = <-answered
 				want := 0
@@ -585,8 +550,8 @@ func (t *test) enqueueMeanwhile(q *dbq.Queue, ts []dbq.NewTask, kind string) ([]
 	}
 	defer tx.Rollback()
 	if kind == "in a transaction that has read" { // on some engines it then has its snapshot
-		var n int
-		if err := tx.QueryRowContext(t.ctx, "SELECT COUNT(*) FROM "+t.Prefix+"migration").Scan(&n); err != nil {
+		query := "SELECT COUNT(*) FROM " + t.Prefix + "migration"
+		if err := tx.QueryRowContext(t.ctx, query).Scan(new(int)); err != nil {
 			return nil, err
 		}
 	}
@@ -607,11 +572,7 @@ func uniqueRace(t *test) {
 			var mu sync.Mutex
 			added, ids := 0, map[uuid.UUID]bool{}
 			t.concurrently(racers, func(ctx context.Context, i int) {
-				out, err := clients[i%2].Queue(name).EnqueueMany(ctx, []dbq.NewTask{{Unique: u}})
-				if err != nil {
-					t.Errorf("racer %d: %v", i, err)
-					return
-				}
+				out := must(clients[i%2].Queue(name).EnqueueMany(ctx, []dbq.NewTask{{Unique: u}}))
 				mu.Lock()
 				defer mu.Unlock()
 				ids[out[0].ID] = true
@@ -625,7 +586,7 @@ func uniqueRace(t *test) {
 			}
 			for id := range ids {
 				if t.get(clients[0], id).State == dbq.StateCreated {
-					t.must(admin.New(clients[0]).Operate(t.ctx, admin.Cancel, id))
+					t.operate(clients[0], admin.Cancel, id)
 				}
 			}
 		}
@@ -633,38 +594,17 @@ func uniqueRace(t *test) {
 }
 
 func uniqueMany(t *test) {
-	clients := t.twoClients()
-	const racers = 8
-	keys := t.load(40)
-	rng := t.rngs(racers)
+	keys, added := t.load(40), 0
 	rules := []dbq.UniqueConflict{dbq.UniqueKeep, dbq.UniqueReplace, dbq.UniqueDebounce}
-	var added atomic.Int64
-	t.concurrently(racers, func(ctx context.Context, i int) {
-		q := clients[i%2].Queue("unique")
-		order := rng[i].Perm(keys)
-		for len(order) > 0 {
-			ts := make([]dbq.NewTask, min(len(order), 1+rng[i].IntN(keys)))
-			for k := range ts {
-				ts[k] = dbq.NewTask{Delay: long, Priority: rng[i].IntN(3), Unique: &dbq.Unique{
-					Key: fmt.Sprint(order[k]), While: dbq.UniqueUnfinished, OnConflict: rules[rng[i].IntN(3)],
-				}}
-			}
-			order = order[len(ts):]
-			out, err := q.EnqueueMany(ctx, ts)
-			if err != nil {
-				t.Errorf("racer %d: enqueue of %d: %v", i, len(ts), err)
-				return
-			}
-			for _, o := range out {
-				if !o.Duplicate && !o.Replaced && !o.Debounced {
-					added.Add(1)
-				}
-			}
+	t.raceBatches("unique", keys, func(k int, rng *rand.Rand) dbq.NewTask {
+		return dbq.NewTask{Delay: long, Priority: rng.IntN(3), Unique: &dbq.Unique{
+			Key: fmt.Sprint(k), While: dbq.UniqueUnfinished, OnConflict: rules[rng.IntN(3)]}}
+	}, func(_ int, o dbq.Enqueued) {
+		if !o.Duplicate && !o.Replaced && !o.Debounced {
+			added++
 		}
 	})
-	if n := t.count(clients[0], "unique"); n != keys || int(added.Load()) != keys {
-		t.Errorf("there are %d tasks, and %d were reported as added, want %d", n, added.Load(), keys)
-	}
+	t.failIf(added != keys, "%d tasks were reported as added, want %d", added, keys)
 }
 
 func uniqueOnlyOneRuns(t *test) {
@@ -679,20 +619,15 @@ func uniqueOnlyOneRuns(t *test) {
 		if i < producers {
 			defer producing.Add(-1)
 			for n := range t.load(30) {
-				if _, err := q.Enqueue(ctx, nt((n+i)%keys)); err != nil && !errors.Is(err, dbq.ErrDuplicate) {
-					t.Errorf("enqueue: %v", err)
-					return
+				if _, err := q.Enqueue(ctx, nt((n+i)%keys)); !errors.Is(err, dbq.ErrDuplicate) {
+					t.must(err)
 				}
 			}
 			return
 		}
 		for {
 			more := producing.Load() > 0
-			tasks, err := q.Checkout(ctx, 2, time.Minute)
-			if err != nil {
-				t.Errorf("checkout: %v", err)
-				return
-			}
+			tasks := must(q.Checkout(ctx, 2, time.Minute))
 			for _, task := range tasks {
 				if n := running[task.Priority].Add(1); n != 1 {
 					t.Errorf("%d tasks of one key run at the same time", n)
@@ -700,9 +635,7 @@ func uniqueOnlyOneRuns(t *test) {
 			}
 			for _, task := range tasks {
 				running[task.Priority].Add(-1)
-				if err := q.Complete(ctx, task.Lease, nil); err != nil {
-					t.Errorf("complete: %v", err)
-				}
+				t.must(q.Complete(ctx, task.Lease, nil))
 			}
 			if len(tasks) == 0 && !more {
 				return
@@ -722,26 +655,16 @@ func uniqueReplacedRace(t *test) {
 		if i == 0 {
 			defer done.Store(true)
 			for n := range last {
-				nt := dbq.NewTask{Payload: fmt.Append(nil, n), Unique: replacing("k")}
-				if _, err := q.Enqueue(ctx, nt); err != nil {
-					t.Errorf("enqueue: %v", err)
-					return
-				}
+				must(q.Enqueue(ctx, dbq.NewTask{Payload: fmt.Append(nil, n), Unique: replacing("k")}))
 			}
 			return
 		}
 		for {
 			more := !done.Load()
-			tasks, err := q.Checkout(ctx, 1, time.Minute)
-			if err != nil {
-				t.Errorf("checkout: %v", err)
-				return
-			}
+			tasks := must(q.Checkout(ctx, 1, time.Minute))
 			for _, task := range tasks {
 				got.Store(string(task.Payload))
-				if err := q.Complete(ctx, task.Lease, nil); err != nil {
-					t.Errorf("complete: %v", err)
-				}
+				t.must(q.Complete(ctx, task.Lease, nil))
 			}
 			if len(tasks) == 0 && !more {
 				return
@@ -765,12 +688,7 @@ func uniqueWaits(t *test) {
 			otherID, err = other.Queue("q").Enqueue(t.ctx, nt)
 			answered <- err
 		}()
-		select {
-		case err := <-answered:
-			t.Errorf("the other enqueue did not wait for the transaction: %v", err)
-			return
-		case <-time.After(50 * time.Millisecond):
-		}
+		t.wantWaits("the other enqueue", answered)
 		if commits {
 			t.must(tx.Commit())
 			t.wantErr("after the commit", <-answered, dbq.ErrDuplicate)
@@ -785,11 +703,10 @@ func uniqueWaits(t *test) {
 
 func uniqueKeptTaskWaits(t *test) {
 	c, other := t.open(), t.open()
+	t.rowLocks(c)
 	q := c.Queue("q")
 	t.enqueue(q, dbq.NewTask{Unique: pending("k")})
 	tx := t.beginTx(c)
-	must(tx.ExecContext(t.ctx, "DELETE FROM "+t.Prefix+"attempt WHERE 1 = 0")) // on SQLite it begins to write
-	t.skipOneWriter(tx)
 	_, err := q.EnqueueTx(t.ctx, tx, dbq.NewTask{Unique: pending("k")})
 	t.wantErr("enqueue", err, dbq.ErrDuplicate)
 	if len(t.checkout(other.Queue("q"), 1, long)) != 0 {
@@ -801,9 +718,7 @@ func uniqueKeptTaskWaits(t *test) {
 
 func uniqueLevels(t *test) {
 	c, other := t.open(), t.open()
-	if c.Info().Server.OneWriter {
-		t.Skipf("the database has one writer at a time: nothing changes beside a transaction")
-	}
+	t.rowLocks(c)
 	for _, level := range []sql.IsolationLevel{sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable} {
 		for name, between := range map[string]func(q *dbq.Queue) uuid.UUID{
 			"nothing": func(*dbq.Queue) uuid.UUID { return uuid.Nil },
@@ -822,8 +737,7 @@ func uniqueLevels(t *test) {
 				t.Logf("%v: %v", level, err) // the driver does not have it
 				continue
 			}
-			var n int // from here on, a transaction has its snapshot
-			t.must(tx.QueryRowContext(t.ctx, "SELECT COUNT(*) FROM "+t.Prefix+"migration").Scan(&n))
+			t.rows(tx, t.Prefix+"migration") // from here on, a transaction has its snapshot
 			holder := between(other.Queue(queue))
 			id, err := c.Queue(queue).EnqueueTx(t.ctx, tx, dbq.NewTask{Delay: long, Unique: unfinished("k")})
 			failed := errors.Is(err, dbq.ErrConflict)
@@ -859,9 +773,8 @@ func uniqueSuccessor(t *test) {
 			for !done.Load() {
 				nt := dbq.NewTask{Priority: 1, Unique: &dbq.Unique{Key: "k", While: dbq.UniqueUnfinished,
 					OnConflict: dbq.UniqueReplace}}
-				if _, err := clients[1].Queue("q").Enqueue(ctx, nt); err != nil && !errors.Is(err, dbq.ErrDuplicate) {
-					t.Errorf("enqueue: %v", err)
-					return
+				if _, err := clients[1].Queue("q").Enqueue(ctx, nt); !errors.Is(err, dbq.ErrDuplicate) {
+					t.must(err)
 				}
 			}
 			return

@@ -17,8 +17,7 @@ import (
 func wakeCases() []Case {
 	return inGroup("Wake",
 		Case{Name: "NextReportsWait", Once: true, run: wakeNext,
-			Law: "Next returns how long it is until a task of the queue is due or a lease expires, whatever else the table " +
-				"contains."},
+			Law: "Next returns the time until a task of the queue is due or a lease expires, whatever else the table has."},
 		Case{Name: "ReenqueueWakesItsQueue", Once: true, run: wakeReenqueue,
 			Law: "An operator's event that makes tasks due wakes the waiters of their queue, on an engine that notifies also " +
 				"in other processes."},
@@ -28,14 +27,11 @@ func wakeCases() []Case {
 			Law: "Settings of a queue and commands to its workers wake those that wait for control, on an engine that " +
 				"notifies also in other processes; an enqueue does not."},
 		Case{Name: "OneWorkerForATask", Slow: true, Once: true, run: wakeHerd,
-			Law: "However many workers of a process are idle, an enqueue makes about one of them check out, and none before " +
-				"the task is due."},
+			Law: "An enqueue makes about one idle worker of a process check out, and none before the task is due."},
 		Case{Name: "OneProcessForATask", Slow: true, Once: true, run: wakeHerdAcross,
-			Law: "On an engine that notifies, an enqueue makes about one idle worker check out, however many processes have " +
-				"idle workers."},
+			Law: "On an engine that notifies, an enqueue makes about one idle worker of all processes check out."},
 		Case{Name: "ListenerReconnects", Once: true, run: wakeCut,
-			Law: "A client whose listening connection was cut listens again, and wakes its waiters for what it may have " +
-				"missed."},
+			Law: "A client whose listening connection was cut listens again, and wakes waiters that may have missed tasks."},
 	)
 }
 
@@ -55,7 +51,7 @@ func wakeNext(t *test) {
 	want("a delayed task of the last priority", time.Hour, 2*time.Hour)
 	t.enqueue(q, dbq.NewTask{Delay: 5 * time.Hour})
 	want("a task of the first priority that is due later", time.Hour, 2*time.Hour)
-	t.must(admin.New(c).Operate(t.ctx, admin.Reject, last))
+	t.operate(c, admin.Reject, last)
 	want("the first one is parked", 4*time.Hour, 5*time.Hour)
 	task := t.takeNew(q, dbq.NewTask{Priority: 3}, 30*time.Minute)
 	want("a lease that expires before", 20*time.Minute, 30*time.Minute)
@@ -134,7 +130,7 @@ func wakeReenqueue(t *test) {
 				return err
 			},
 		} {
-			t.must(ops.Operate(t.ctx, admin.Reject, id))
+			t.operate(c, admin.Reject, id)
 			mine.BeforeCheckout() // serves what came before
 			t.must(reenqueue())
 			t.failIf(!woken(mine, t.Patience), "not woken by a reenqueue by %s in %s", by, name)
@@ -270,10 +266,9 @@ func wakeHerd(t *test) {
 	looked, asked := t.herd(q, slices.Repeat([]*dbq.Queue{q}, 12))
 	// A checkout can miss its task, on MySQL beside another one. Its worker asks for it a second later, and checks out
 	// again: the more often, the slower the machine is.
-	if looked-asked > herdTasks*11/10 || asked > herdTasks {
-		t.Errorf("%d checkouts and %d questions for %d enqueues, want at most one question and 1.1 other checkouts for each",
-			looked, asked, herdTasks)
-	}
+	t.failIf(looked-asked > herdTasks*11/10 || asked > herdTasks,
+		"%d checkouts and %d questions for %d enqueues, want at most one question and 1.1 other checkouts for each",
+		looked, asked, herdTasks)
 }
 
 func wakeHerdAcross(t *test) {

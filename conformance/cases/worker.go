@@ -17,7 +17,6 @@ import (
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/conformance/internal/proxy"
 	"github.com/dbq-go/dbq/conformance/internal/transcript"
-	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/worker"
 	"github.com/google/uuid"
@@ -36,14 +35,11 @@ func workerCases() []Case {
 			Law: "A worker process that is stopped for longer than its lease and then continued is refused, and the effects " +
 				"of its late transaction are rolled back."},
 		Case{Name: "TerminatedProcess", Once: true, run: workerTerminated,
-			Law: "A worker process that gets SIGTERM finishes the tasks it has started and releases the others, whose " +
-				"attempts do not count."},
+			Law: "On SIGTERM, a process finishes tasks it has started and releases the others, whose attempts do not count."},
 		Case{Name: "FourProcesses", Once: true, Alone: true, run: workerProcesses,
-			Law: "Four worker processes, one of which is killed and replaced, complete every task, and each has its effect " +
-				"once."},
+			Law: "Four worker processes, one killed and replaced, complete every task, and each has its effect once."},
 		Case{Name: "UntilEmptyWaitsForLockedTasks", run: workerUntilEmpty,
-			Law: "A worker that runs until its queue is empty does not return while another transaction has a due task " +
-				"locked."},
+			Law: "A worker that runs until its queue is empty does not return while a due task is locked."},
 		Case{Name: "RefusedSettlement", Once: true, run: workerRefused,
 			Law: "A task whose settlement the database refuses goes to POISON with the database's message, without any " +
 				"effect on the other tasks of its batch."},
@@ -54,8 +50,7 @@ func workerCases() []Case {
 			Law: "20 handlers whose transactions from the pool of WithTxDB stay open for longer than the lease lose no lease " +
 				"on the 4 connections given to New: each task runs once."},
 		Case{Name: "DrainIsBounded", Slow: true, Once: true, run: workerDrain,
-			Law: "A worker whose context ends returns within DrainTimeout and three seconds, even when the database is " +
-				"down or does not answer."},
+			Law: "When its context ends, a worker returns within DrainTimeout and 3 s, even if the database is down or silent."},
 		Case{Name: "CrashingTaskCostsNoOtherAttempts", Slow: true, Once: true, Alone: true, run: workerCrashingTask,
 			Law: "A task that kills its worker process, among eleven others, goes to POISON after at most six more crashes " +
 				"than it has attempts, and costs no other task an attempt."},
@@ -73,18 +68,10 @@ type effects struct {
 	who   string
 }
 
-// effectTable creates the table. It has a primary key, which some servers require of every table; a task may have
-// several effects.
+// effectTable creates the table. A task may have several effects.
 func (t *test) effectTable(c *dbq.Client) string {
-	name := t.Prefix + "effect"
-	must(c.DB().ExecContext(t.ctx, "CREATE TABLE "+name+
-		" (id VARCHAR(36) NOT NULL PRIMARY KEY, task VARCHAR(36) NOT NULL, who VARCHAR(40) NOT NULL)"))
-	t.Cleanup(func() { // before the client is closed
-		if _, err := c.DB().ExecContext(context.WithoutCancel(t.ctx), "DROP TABLE "+name); err != nil {
-			t.Errorf("cleaning up: %v", err)
-		}
-	})
-	return name
+	return t.createTable(c, "effect", "id VARCHAR(36) NOT NULL PRIMARY KEY, task VARCHAR(36) NOT NULL, "+
+		"who VARCHAR(40) NOT NULL")
 }
 
 // conflictTries bounds how often a handler restarts its transaction after a conflict. Each time, the database lets one
@@ -185,8 +172,17 @@ func (t *test) effects(c *dbq.Client, table string) map[string][]string {
 	return found
 }
 
-// runWorker runs a worker until stop is called, which waits for its end.
-func (t *test) runWorker(w worker.Worker) (stop func()) { return t.runUntilStopped(w.Run) }
+// runWorker runs a worker, without its log, until stop is called, which waits for its end.
+func (t *test) runWorker(w worker.Worker) (stop func()) {
+	w.Logger = quietLog
+	return t.runUntilStopped(w.Run)
+}
+
+// runUntilEmpty runs a worker until its queue is empty.
+func (t *test) runUntilEmpty(w worker.Worker) {
+	w.UntilEmpty, w.Logger = true, quietLog
+	t.must(w.Run(t.ctx))
+}
 
 // runUntilStopped is runWorker for the Run of a worker or a group.
 func (t *test) runUntilStopped(run func(context.Context) error) (stop func()) {
@@ -221,13 +217,9 @@ func workerCut(t *test) {
 	e := effects{q, table, "worker"}
 	stop := t.runWorker(worker.Worker{Queue: q, Concurrency: 8, Batch: 20, Lease: 2 * time.Second, Backoff: soon,
 		Tuning: worker.Tuning{PollMax: 100 * time.Millisecond},
-		Logger: quietLog, Handler: worker.Func(func(ctx context.Context, task dbq.Task) error {
+		Handler: worker.Func(func(ctx context.Context, task dbq.Task) error {
 			time.Sleep(5 * time.Millisecond)
-			err := e.complete(ctx, task)
-			if err == nil {
-				return nil
-			}
-			return err // a retry, unless the lost commit was one
+			return e.complete(ctx, task) // on an error it retries, unless the lost commit was one
 		})})
 	for range 10 {
 		time.Sleep(time.Duration(t.rand.IntN(100)) * time.Millisecond)
@@ -245,7 +237,7 @@ func workerUnreachable(t *test) {
 	id := t.enqueue(q, dbq.NewTask{})
 	started, causes, second := make(chan struct{}), make(chan error, 1), make(chan struct{})
 	stop := t.runWorker(worker.Worker{Queue: c.Queue("work"), Concurrency: 1, Lease: time.Second,
-		Tuning: worker.Tuning{PollMax: 100 * time.Millisecond}, Logger: quietLog,
+		Tuning: worker.Tuning{PollMax: 100 * time.Millisecond},
 		Handler: worker.HandlerFunc(func(ctx context.Context, task dbq.Task) dbq.Outcome {
 			if task.ID != id {
 				close(second)
@@ -256,32 +248,26 @@ func workerUnreachable(t *test) {
 			causes <- context.Cause(ctx)
 			return dbq.Completed([]byte("late"))
 		})})
-	t.await("the first handler starts", started)
+	await(t, "the first handler starts", started)
 	p.GoDown()
-	select {
-	case cause := <-causes:
-		t.failIf(!errors.Is(cause, dbq.ErrLeaseLost), "the handler's context ended by %v, want %v", cause, dbq.ErrLeaseLost)
-	case <-time.After(t.Patience):
-		t.Fatalf("the handler's context did not end")
-	}
+	t.wantErr("the handler's context", await(t, "the handler's context ends", causes), dbq.ErrLeaseLost)
 	successor := t.takeOver(q, id, long)
 	t.must(q.Complete(t.ctx, successor.Lease, []byte("successor")))
 	p.Heal()
 	t.enqueue(q, dbq.NewTask{})
-	t.await("the worker goes on", second)
+	await(t, "the worker goes on", second)
 	stop()
-	if task := t.wantState(direct, id, dbq.StateCompleted); string(task.Result) != "successor" {
-		t.Errorf("the result is %q, want that of who took over", task.Result)
-	}
+	t.wantResult(direct, id, "successor")
 }
 
-// await waits for done.
-func (t *test) await(what string, done <-chan struct{}) {
+// await receives what should come.
+func await[T any](t *test, what string, from <-chan T) (v T) {
 	select {
-	case <-done:
+	case v = <-from:
 	case <-time.After(t.Patience):
 		t.Fatalf("waited in vain: %s", what)
 	}
+	return v
 }
 
 // awaitFirstEffect waits until a process has begun with a task.
@@ -330,12 +316,10 @@ func workerUntilEmpty(t *test) {
 	c := t.open()
 	q := c.Queue("work")
 	ids := t.enqueueMany(q, 3, func(i int, nt *dbq.NewTask) { nt.Reference = fmt.Sprint(i) })
-	tx := t.lockRows("1")
+	tx := t.lockTasks("reference = '1'")
 	unlock := time.AfterFunc(500*time.Millisecond, func() { _ = tx.Rollback() })
 	defer unlock.Stop()
-	w := worker.Worker{Queue: q, UntilEmpty: true, Logger: quietLog,
-		Handler: worker.Func(func(context.Context, dbq.Task) error { return nil })}
-	t.must(w.Run(t.ctx))
+	t.runUntilEmpty(worker.Worker{Queue: q, Handler: worker.Func(func(context.Context, dbq.Task) error { return nil })})
 	for _, id := range ids {
 		t.wantState(c, id, dbq.StateCompleted)
 	}
@@ -369,22 +353,20 @@ func workerRefused(t *test) {
 	})
 	var mu sync.Mutex
 	runs := map[uuid.UUID]int{}
-	t.must((&worker.Worker{Queue: q, UntilEmpty: true, Logger: quietLog,
+	t.runUntilEmpty(worker.Worker{Queue: q,
 		Handler: worker.Func(func(_ context.Context, task dbq.Task) error {
 			mu.Lock()
 			defer mu.Unlock()
 			runs[task.ID]++
 			return nil
-		})}).Run(t.ctx))
+		})})
 	for i, id := range ids {
 		want := dbq.StateCompleted
 		if i == bad {
 			want = dbq.StatePoison
 		}
 		task := t.wantState(c, id, want)
-		if runs[id] != 1 {
-			t.Errorf("task %d ran %d times, want once", i, runs[id])
-		}
+		t.failIf(runs[id] != 1, "task %d ran %d times, want once", i, runs[id])
 		t.failIf(i == bad && !strings.Contains(string(task.Result), "no_way"),
 			"the result is %q, want the database's message", task.Result)
 	}
@@ -407,10 +389,7 @@ func workerTransactions(t *test) {
 }
 
 func workerTxDB(t *test) {
-	_, pool, err := sqlrun.Open(t.ctx, t.DSN)
-	t.must(err)
-	t.Cleanup(func() { pool.Close() })
-	t.inTransactions(t.openCallersPool(4, dbq.WithTxDB(pool.Write)), 20, busyAtFirst())
+	t.inTransactions(t.openCallersPool(4, dbq.WithTxDB(t.openPool().Write)), 20, busyAtFirst())
 }
 
 func workerDrain(t *test) {
@@ -427,13 +406,12 @@ func workerDrain(t *test) {
 		started, proceed := make(chan struct{}, 50), make(chan struct{})
 		const drain, lease = 500 * time.Millisecond, 25 * time.Second
 		stop := t.runWorker(worker.Worker{Queue: c.Queue(queue), Concurrency: 2, Lease: lease, DrainTimeout: drain,
-			Logger: quietLog,
 			Handler: worker.Func(func(context.Context, dbq.Task) error {
 				started <- struct{}{}
 				<-proceed
 				return nil
 			})})
-		t.await("a handler starts", started)
+		await(t, "a handler starts", started)
 		away[i].goes(p)
 		close(proceed)
 		began := time.Now()
@@ -454,16 +432,10 @@ func busyAtFirst() func() time.Duration {
 
 // openCallersPool opens a client on a pool of the case's own with at most conns connections.
 func (t *test) openCallersPool(conns int, opts ...dbq.Option) *dbq.Client {
-	if t.open().Info().Server.OneWriter {
-		t.Skipf("on one writer transactions take turns, whatever the pool")
-	}
-	drv, pool, err := sqlrun.Open(t.ctx, t.DSN)
-	t.must(err)
-	t.Cleanup(func() { pool.Close() })
-	pool.Write.SetMaxOpenConns(conns)
-	c := must(dbq.New(t.ctx, pool.Write, drv.Dialect, t.options(append(opts, dbq.WithMigrate())...)...))
-	t.register(c)
-	return c
+	t.rowLocks(t.open())
+	db := t.openPool().Write
+	db.SetMaxOpenConns(conns)
+	return t.openOn(db, t.dialect(), opts...)
 }
 
 // inTransactions runs n tasks by as many handlers, each of which takes its time in a transaction of Client.DB.
@@ -472,7 +444,7 @@ func (t *test) inTransactions(c *dbq.Client, n int, takes func() time.Duration) 
 	table := t.effectTable(c)
 	ids := t.enqueueMany(q, n, nil)
 	e := effects{q, table, "worker"}
-	w := worker.Worker{Queue: q, Concurrency: n, Lease: poolLease, UntilEmpty: true, Logger: quietLog,
+	t.runUntilEmpty(worker.Worker{Queue: q, Concurrency: n, Lease: poolLease,
 		Observe: func(ev worker.Observation) {
 			t.failIf(ev.Type == worker.LeaseLost, "the lease of task %s is lost", ev.Task.ID)
 		},
@@ -491,12 +463,9 @@ func (t *test) inTransactions(c *dbq.Client, n int, takes func() time.Duration) 
 				return context.Cause(ctx)
 			}
 			return tx.Commit()
-		})}
-	t.must(w.Run(t.ctx))
+		})})
 	for _, id := range ids {
-		if task := t.wantState(c, id, dbq.StateCompleted); task.Attempt != 1 {
-			t.Errorf("task %s took %d attempts, want one", id, task.Attempt)
-		}
+		t.wantCompleted(c, id, 1)
 	}
 	t.wantEffects(c, table, ids)
 }
@@ -517,13 +486,12 @@ func workerUncalled(t *test) {
 func (t *test) loseMark(r proxy.Rule) (marked bool) {
 	p, dsn := t.throughProxy()
 	direct, c := t.open(), t.openDSN(dsn)
-	q := c.Queue(fmt.Sprintf("mark %d", subjects.Add(1)))
+	q := ownQueue(c)
 	id := t.enqueue(direct.Queue(q.Name()), dbq.NewTask{MaxAttempts: 1})
 	p.Set(r)
 	var calls atomic.Int64
 	stop := t.runWorker(worker.Worker{Queue: q, Concurrency: 1, Lease: time.Second,
 		Tuning: worker.Tuning{PollMax: 50 * time.Millisecond},
-		Logger: quietLog,
 		Handler: worker.Func(func(context.Context, dbq.Task) error {
 			calls.Add(1)
 			return nil
@@ -539,9 +507,8 @@ func (t *test) loseMark(r proxy.Rule) (marked bool) {
 	t.awaitExpiry(direct, id)
 	p.Heal()
 	t.eventually("the task ends", func() bool { return t.get(direct, id).Ended() })
-	if task := t.wantState(direct, id, dbq.StateCompleted); task.Attempt != 1 || calls.Load() != 1 {
-		t.Errorf("the task was completed as attempt %d after %d calls, want one", task.Attempt, calls.Load())
-	}
+	t.wantCompleted(direct, id, 1)
+	t.failIf(calls.Load() != 1, "the handler was called %d times, want once", calls.Load())
 	return marked
 }
 
@@ -591,8 +558,8 @@ func workerCrashingTask(t *test) {
 	for i, id := range ids {
 		if i == 2 {
 			t.wantState(c, id, dbq.StatePoison)
-		} else if task := t.wantState(c, id, dbq.StateCompleted); task.Attempt != 1 {
-			t.Errorf("task %d beside it was completed as attempt %d, want 1", i, task.Attempt)
+		} else {
+			t.wantCompleted(c, id, 1)
 		}
 	}
 }
@@ -610,8 +577,7 @@ func (t *test) crashingTasksEnded(c *dbq.Client, ids []uuid.UUID) bool {
 func workerTxCases() []Case {
 	return inGroup("WorkerTx",
 		Case{Name: "FailureLeavesNothing", Once: true, run: workerTxFails,
-			Law: "When a handler that runs in the transaction that completes its task fails, nothing of it remains, and the " +
-				"next attempt may succeed."},
+			Law: "When a handler fails in the transaction that completes its task, nothing remains, and a retry may succeed."},
 		Case{Name: "NoTransactionCostsNoAttempt", Once: true, run: workerTxNone,
 			Law: "An attempt does not count if the transaction for its handler could not begin because the server was away."},
 		Case{Name: "ForeignErrorKeepsConnection", Once: true, run: workerTxForeign,
@@ -630,7 +596,7 @@ func workerTxFails(t *test) {
 		func() error { return errors.Join(dbq.ErrConflict, errBoom) }, // does not count
 	}
 	id := t.enqueue(q, dbq.NewTask{MaxAttempts: 3})
-	stop := t.runWorker(worker.Worker{Queue: q, Concurrency: 1, Lease: time.Minute, Logger: quietLog,
+	stop := t.runWorker(worker.Worker{Queue: q, Concurrency: 1, Lease: time.Minute,
 		Tuning: worker.Tuning{PollMax: 50 * time.Millisecond}, Backoff: soon,
 		Handler: worker.TxFunc(func(ctx context.Context, tx *sql.Tx, task dbq.Task) error {
 			if _, err := tx.ExecContext(ctx, "INSERT INTO "+side+" (n) VALUES (1)"); err != nil {
@@ -643,10 +609,8 @@ func workerTxFails(t *test) {
 		})})
 	t.eventually("the task ends", func() bool { return t.get(c, id).Ended() })
 	stop()
-	if task := t.wantState(c, id, dbq.StateCompleted); task.Attempt != 3 {
-		t.Errorf("the task took %d attempts that count, want 3", task.Attempt)
-	}
-	if n := t.sideRows(c, side); n != 1 {
+	t.wantCompleted(c, id, 3)
+	if n := t.rows(c.DB(), side); n != 1 {
 		t.Errorf("the task has %d effects after %d calls, want 1", n, calls.Load())
 	}
 }
@@ -658,7 +622,7 @@ func workerTxForeign(t *test) {
 	const n = 20
 	t.enqueueMany(q, n, nil)
 	var calls atomic.Int64
-	stop := t.runWorker(worker.Worker{Queue: q, Concurrency: 1, Logger: quietLog,
+	stop := t.runWorker(worker.Worker{Queue: q, Concurrency: 1,
 		Backoff: func(int) time.Duration { return long },
 		Handler: worker.TxFunc(func(context.Context, *sql.Tx, dbq.Task) error {
 			calls.Add(1)
@@ -677,7 +641,7 @@ func workerTxNone(t *test) {
 	direct, c := t.open(), t.openDSN(dsn)
 	id := t.enqueue(direct.Queue("away"), dbq.NewTask{MaxAttempts: 1})
 	var calls atomic.Int64
-	stop := t.runWorker(worker.Worker{Queue: c.Queue("away"), Concurrency: 1, Logger: quietLog,
+	stop := t.runWorker(worker.Worker{Queue: c.Queue("away"), Concurrency: 1,
 		Tuning: worker.Tuning{PollMax: 50 * time.Millisecond},
 		Middleware: []worker.Middleware{func(next worker.Handler) worker.Handler {
 			return worker.HandlerFunc(func(ctx context.Context, task dbq.Task) dbq.Outcome {
@@ -691,7 +655,6 @@ func workerTxNone(t *test) {
 		Handler: worker.TxFunc(func(context.Context, *sql.Tx, dbq.Task) error { return nil })})
 	defer stop()
 	t.eventually("the task ends", func() bool { return t.get(direct, id).Ended() })
-	if task := t.wantState(direct, id, dbq.StateCompleted); task.Attempt != 1 || calls.Load() != 2 {
-		t.Errorf("the task was completed as attempt %d after %d calls, want 1 after 2", task.Attempt, calls.Load())
-	}
+	t.wantCompleted(direct, id, 1)
+	t.failIf(calls.Load() != 2, "the handler was called %d times, want twice", calls.Load())
 }

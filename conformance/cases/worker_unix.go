@@ -38,9 +38,7 @@ func workerStopped(t *test) {
 	p.stop()
 	t.failIf(who != "began stopped, refused stopped, successor",
 		"the task's effects are %q, want the successor's, and that the other was refused", who)
-	if task := t.wantState(c, id, dbq.StateCompleted); string(task.Result) != "successor" {
-		t.Errorf("the result is %q, want the successor's", task.Result)
-	}
+	t.wantResult(c, id, "successor")
 }
 
 // stopBetweenWrites stops a process at a point where it does not block other writers. Where a database has one

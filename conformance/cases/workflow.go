@@ -76,8 +76,7 @@ func stepsOf(q *dbq.Queue, names ...[]string) (out []workflow.Step) {
 
 // enqueueSteps enqueues a workflow.
 func (t *test) enqueueSteps(c *dbq.Client, steps []workflow.Step) workflow.Enqueued {
-	w := must(workflow.Enqueue(t.ctx, c, steps))
-	return w
+	return must(workflow.Enqueue(t.ctx, c, steps))
 }
 
 func (t *test) settleAll(q *dbq.Queue, ss []dbq.Settlement) {
@@ -86,13 +85,11 @@ func (t *test) settleAll(q *dbq.Queue, ss []dbq.Settlement) {
 	}
 }
 
-// takeDue takes n tasks, as soon as they are due: a call waits only briefly for the workflow of the task that it ends.
-func (t *test) takeDue(what string, q *dbq.Queue, n int) (tasks []dbq.Task) {
-	t.eventually(what, func() bool {
-		tasks = append(tasks, t.checkout(q, n-len(tasks), long)...)
-		return len(tasks) == n
-	})
-	return tasks
+// completeNext takes the only task that is due, or soon, and completes it. It records a failure unless it is this one.
+func (t *test) completeNext(what string, q *dbq.Queue, id uuid.UUID) {
+	next := t.takeN(q, 1, long)
+	t.wantIDs(what, next, []uuid.UUID{id})
+	t.must(q.Complete(t.ctx, next[0].Lease, nil))
 }
 
 // wantWaiting records a failure unless tasks wait for others.
@@ -135,9 +132,7 @@ func workflowOrder(t *test) {
 				mu.Lock()
 				taken[task.ID]++
 				for _, need := range byID[task.ID].Needs {
-					if !done[ids[need]] {
-						t.Errorf("step %s was handed out before %s was completed", byID[task.ID].Name, need)
-					}
+					t.failIf(!done[ids[need]], "step %s was handed out before %s was completed", byID[task.ID].Name, need)
 				}
 				done[task.ID] = true // from now on: others may see the commit before this client does
 				mu.Unlock()
@@ -155,9 +150,7 @@ func workflowOrder(t *test) {
 		}
 	})
 	for id, s := range byID {
-		if taken[id] != 1 {
-			t.Errorf("step %s was handed out %d times, want once", s.Name, taken[id])
-		}
+		t.failIf(taken[id] != 1, "step %s was handed out %d times, want once", s.Name, taken[id])
 		t.wantState(c, id, dbq.StateCompleted)
 	}
 }
@@ -175,9 +168,7 @@ func workflowAtOnce(t *test) {
 		t.concurrently(2, func(ctx context.Context, i int) {
 			t.must(clients[i].Queue("q").Complete(ctx, tasks[i].Lease, nil))
 		})
-		last := t.takeDue("the step that needs both", q, 1)
-		t.wantIDs("after both", last, w.Tasks[2:])
-		t.must(q.Complete(t.ctx, last[0].Lease, nil))
+		t.completeNext("after both", q, w.Tasks[2])
 	}
 }
 
@@ -192,15 +183,13 @@ func workflowFanOut(t *test) {
 	w := t.enqueueSteps(c, ss)
 	first := t.take(q, long)
 	t.must(q.Complete(t.ctx, first.Lease, nil))
-	parts := t.takeDue("all parts are due", q, n)
+	parts := t.takeN(q, n, long)
 	for part := range slices.Chunk(parts, 200) {
 		t.wantWaiting("before the last part", c, w.Tasks[n+1])
 		done := allTo(dbq.Completed(nil), leasesOf(part)...)
 		t.settleAll(q, done)
 	}
-	last := t.takeDue("the last task is due", q, 1)
-	t.wantIDs("at the end", last, w.Tasks[n+1:])
-	t.must(q.Complete(t.ctx, last[0].Lease, nil))
+	t.completeNext("at the end", q, w.Tasks[n+1])
 	info := must(workflow.Get(t.ctx, c, w.ID, workflow.MaxSteps))
 	t.failIf(first.ID != w.Tasks[0] || len(info.Steps) != n+2 || len(info.Needs) != 2*n || info.Cut,
 		"got %s first, %d steps and %d needs", show(first), len(info.Steps), len(info.Needs))
@@ -209,26 +198,16 @@ func workflowFanOut(t *test) {
 
 // failures are the ways in which a task goes to POISON.
 func (t *test) failures(q *dbq.Queue) map[string]func(task dbq.Task) {
-	ops := admin.New(q.Client())
 	return map[string]func(task dbq.Task){
-		"an outcome": func(task dbq.Task) {
-			t.must(q.Settle(t.ctx, task.Lease, dbq.Poisoned(errors.New("no"))))
-		},
-		"its last attempt": func(task dbq.Task) {
-			t.must(q.Settle(t.ctx, task.Lease, dbq.RetryIn(long, errors.New("no"))))
-		},
-		"an operator": func(task dbq.Task) { t.must(ops.Operate(t.ctx, admin.Cancel, task.ID)) },
+		"an outcome":       func(task dbq.Task) { t.must(q.Settle(t.ctx, task.Lease, dbq.Poisoned(errBoom))) },
+		"its last attempt": func(task dbq.Task) { t.must(q.Settle(t.ctx, task.Lease, dbq.RetryIn(long, errBoom))) },
+		"an operator":      func(task dbq.Task) { t.operate(q.Client(), admin.Cancel, task.ID) },
 		"a transaction": func(task dbq.Task) {
-			tx := t.beginTx(q.Client())
-			t.must(q.SettleTx(t.ctx, tx, task.Lease, dbq.Poisoned(errors.New("no"))))
-			t.must(tx.Commit())
+			t.inTx(q.Client(), func(tx *sql.Tx) error { return q.SettleTx(t.ctx, tx, task.Lease, dbq.Poisoned(errBoom)) })
 		},
 		"a lost lease": func(task dbq.Task) {
 			t.expireNow(q, task.Lease)
-			t.eventually("a checkout moves the task to POISON", func() bool {
-				t.wantIDs("only the lost lease is found", t.checkout(q, 1, long), nil)
-				return t.get(q.Client(), task.ID).State == dbq.StatePoison
-			})
+			t.awaitExhausted(q, task.ID)
 		},
 	}
 }
@@ -243,9 +222,7 @@ func workflowFailure(t *test) {
 		ss[2].OnFailure, ss[3].OnFailure = workflow.WaitStep, workflow.IgnoreFailure
 		w := t.enqueueSteps(c, ss)
 		t.failures(q)[how](t.take(q, long))
-		next := t.takeDue("what ignores the failure is due after "+how, q, 1)
-		t.wantIDs("after "+how, next, w.Tasks[3:4])
-		t.must(q.Complete(t.ctx, next[0].Lease, nil))
+		t.completeNext("after "+how, q, w.Tasks[3])
 		t.wantWaiting("after "+how, c, w.Tasks[2])
 		for _, id := range []uuid.UUID{w.Tasks[1], w.Tasks[4]} {
 			t.eventually("what needs the task is cancelled after "+how, func() bool {
@@ -258,12 +235,9 @@ func workflowFailure(t *test) {
 			t.Errorf("after %s the reason is %q, want %q", how, got, reason)
 		}
 		// An operator retries the parent: what waits goes on, and what was cancelled stays so.
-		t.must(admin.New(c).Operate(t.ctx, admin.Reenqueue, w.Tasks[0]))
-		for i := range []int{0, 2} {
-			again := t.takeDue("the parent, and what waits for it", q, 1)
-			t.wantIDs("after the retry", again, w.Tasks[2*i:2*i+1])
-			t.must(q.Complete(t.ctx, again[0].Lease, nil))
-		}
+		t.operate(c, admin.Reenqueue, w.Tasks[0])
+		t.completeNext("after the retry", q, w.Tasks[0])
+		t.completeNext("after the retry", q, w.Tasks[2])
 		t.wantState(c, w.Tasks[1], dbq.StatePoison)
 	}
 }
@@ -279,14 +253,14 @@ func workflowResults(t *test) {
 	tasks := t.checkout(other, 10, long)
 	t.wantIDs("in the other queue", tasks, w.Tasks[2:])
 	t.must(other.Complete(t.ctx, tasks[0].Lease, []byte{}))
-	t.must(other.Settle(t.ctx, tasks[1].Lease, dbq.Poisoned(errors.New("no"))))
-	reads := t.takeDue("what needs the others", q, 1)[0]
+	t.must(other.Settle(t.ctx, tasks[1].Lease, dbq.Poisoned(errBoom)))
+	reads := t.takeN(q, 1, long)[0]
 	got := map[string]string{}
 	for n, err := range workflow.Needs(t.ctx, c, reads.ID) {
 		t.must(err)
 		got[n.Name] = fmt.Sprintf("%v %s %s", n.State, n.Queue, n.Result)
 	}
-	want := map[string]string{"a": "COMPLETED q result of a", "b": "COMPLETED other ", "fails": "POISON other no"}
+	want := map[string]string{"a": "COMPLETED q result of a", "b": "COMPLETED other ", "fails": "POISON other boom"}
 	t.failIf(!maps.Equal(got, want) || reads.ID != w.Tasks[0], "got the results %v, want %v", got, want)
 	id, name, err := workflow.Of(t.ctx, c, reads.ID)
 	if t.must(err); id != w.ID || name != "reads" {
@@ -305,7 +279,7 @@ func workflowRetry(t *test) {
 	w := t.enqueueSteps(c, ss)
 	plain := t.enqueue(q, dbq.NewTask{Delay: long})
 	t.must(q.Complete(t.ctx, t.take(q, long).Lease, nil))
-	t.takeDue("what needs it", q, 1)
+	t.takeN(q, 1, long)
 	n := must(workflow.Cancel(t.ctx, c, w.ID, admin.By("ann"), admin.Reason("no stock")))
 	t.failIf(n != 3, "cancelled %d tasks, want 3", n)
 	t.wantNone("after the cancellation", q)
@@ -319,9 +293,7 @@ func workflowRetry(t *test) {
 	t.failIf(n != 3, "retried %d tasks, want 3", n)
 	t.wantWaiting("after the retry", c, w.Tasks[2])
 	for _, id := range w.Tasks[1:] {
-		next := t.takeDue("the next task", q, 1)
-		t.wantIDs("after the retry", next, []uuid.UUID{id})
-		t.must(q.Complete(t.ctx, next[0].Lease, nil))
+		t.completeNext("after the retry", q, id)
 	}
 }
 
@@ -333,16 +305,16 @@ func workflowReenqueued(t *test) {
 	t.wantErr("a task that waits cannot be reenqueued",
 		ops.Operate(t.ctx, admin.Reenqueue, w.Tasks[1]), dbq.ErrWrongState)
 	for _, event := range []state.Event{admin.Reject, admin.Cancel} {
-		t.must(ops.Operate(t.ctx, event, w.Tasks[1]))
-		t.must(ops.Operate(t.ctx, admin.Reenqueue, w.Tasks[1]))
+		t.operate(c, event, w.Tasks[1])
+		t.operate(c, admin.Reenqueue, w.Tasks[1])
 		t.wantWaiting("after "+string(event)+" and reenqueue", c, w.Tasks[1])
 		t.wantNone("what needs a leased task is not due", q)
 	}
 	// The end of what it needs meets a transaction that reenqueues it: whoever commits last makes it due.
-	t.must(ops.Operate(t.ctx, admin.Reject, w.Tasks[1]))
+	t.operate(c, admin.Reject, w.Tasks[1])
 	if c.Info().Server.OneWriter {
 		t.must(q.Complete(t.ctx, a.Lease, nil))
-		t.must(ops.Operate(t.ctx, admin.Reenqueue, w.Tasks[1]))
+		t.operate(c, admin.Reenqueue, w.Tasks[1])
 	} else {
 		tx := t.beginTx(c)
 		t.must(ops.OperateTx(t.ctx, tx, admin.Reenqueue, w.Tasks[1]))
@@ -350,16 +322,14 @@ func workflowReenqueued(t *test) {
 		t.must(tx.Commit())
 		t.must(workflow.Resume(t.ctx, c))
 	}
-	t.wantIDs("after all", t.takeDue("what was reenqueued", q, 1), w.Tasks[1:])
+	t.wantIDs("after all", t.takeN(q, 1, long), w.Tasks[1:])
 }
 
 // wantNoWorkflows records a failure if there are rows of workflows.
 func (t *test) wantNoWorkflows(c *dbq.Client) {
 	for _, from := range []string{"step", "need", "kv WHERE namespace = 'workflow'"} {
-		query := "SELECT COUNT(*) FROM " + t.Prefix + from
-		var n int
-		t.must(c.DB().QueryRowContext(t.ctx, query).Scan(&n))
-		t.failIf(n != 0, "%s returns %d, want 0", query, n)
+		n := t.rows(c.DB(), t.Prefix+from)
+		t.failIf(n != 0, "%s has %d rows, want 0", from, n)
 	}
 }
 
@@ -397,7 +367,7 @@ func workflowTimes(t *test) {
 	a := t.take(q, long)
 	before := t.now(c)
 	t.must(q.Complete(t.ctx, a.Lease, nil))
-	past := t.takeDue("the task whose time has passed", q, 1)
+	past := t.takeN(q, 1, long)
 	after := t.now(c)
 	if due := t.get(c, w.Tasks[1]).Due; due.Before(before.Add(long)) || due.After(after.Add(long)) {
 		t.Errorf("it is due at %v, want an hour after %v", due, before)
@@ -418,22 +388,20 @@ func workflowRemoved(t *test) {
 	t.failIf(!strings.Contains(fmt.Sprint(refused), "cancel that step first"),
 		"the purge of what a step needs is refused without a reason: %v", refused)
 	t.awaitAge(c, w.Tasks[0], time.Millisecond)
-	clean := func() {
-		must(ops.Clean(t.ctx, "q", dbq.Retention{Completed: time.Millisecond, Poison: time.Millisecond}))
-	}
-	clean()
-	b := t.takeDue("b", q, 1)[0]
+	old := dbq.Retention{Completed: time.Millisecond, Poison: time.Millisecond}
+	t.clean(q, old)
+	b := t.takeN(q, 1, long)[0]
 	for n, err := range workflow.Needs(t.ctx, c, b.ID) {
 		if t.must(err); string(n.Result) != "kept" {
 			t.Errorf("the result is %q", n.Result)
 		}
 	}
 	t.must(q.Settle(t.ctx, b.Lease, dbq.Deleted()))
-	last := t.takeDue("c", q, 1)[0]
+	last := t.takeN(q, 1, long)[0]
 	t.wantState(c, w.Tasks[2], dbq.StateProcessing)
-	t.must(q.Settle(t.ctx, last.Lease, dbq.Poisoned(errors.New("no"))))
+	t.must(q.Settle(t.ctx, last.Lease, dbq.Poisoned(errBoom)))
 	t.awaitAge(c, last.ID, time.Millisecond)
-	clean()
+	t.clean(q, old)
 	t.must(workflow.Resume(t.ctx, c))
 	t.wantCount(c, "q", 0)
 	t.wantNoWorkflows(c)
@@ -450,8 +418,7 @@ func workflowKilled(t *test) {
 	}
 	var lock *sql.Tx
 	if !c.Info().Server.OneWriter {
-		lock = t.beginTx(t.open())
-		must(lock.ExecContext(t.ctx, "UPDATE "+t.Prefix+"step SET needs = needs"))
+		lock = t.lock("step SET needs = needs")
 	}
 	var ps []*process
 	for _, queue := range queues {
@@ -480,7 +447,7 @@ func workflowKilled(t *test) {
 	})
 	for i, queue := range queues {
 		stop := t.runWorker(worker.Worker{Queue: c.Queue(queue),
-			Tuning: worker.Tuning{Unlisted: queue == "unlisted"}, Logger: quietLog,
+			Tuning:  worker.Tuning{Unlisted: queue == "unlisted"},
 			Handler: worker.Func(func(context.Context, dbq.Task) error { return nil })})
 		t.eventually("the last step is completed by a worker that is "+queue, func() bool {
 			last, err := c.Get(t.ctx, ws[i].Tasks[2])
@@ -510,34 +477,30 @@ func crash(p *proxy.Proxy, c *dbq.Client, returned <-chan error) error {
 func workflowCut(t *test) {
 	p, dsn := t.throughProxy()
 	direct := t.open()
-	for _, answer := range []bool{false, true} {
-		for k, fired := 1, true; fired && k <= maxRequests; k++ {
-			c := t.oneConnection(dsn)
-			t.cutEnd(c, direct, fmt.Sprintf("cut %d", subjects.Add(1)), func(call func() error) error {
-				p.Set(proxy.Rule{AtRequest: k, LoseAnswer: answer, StayDown: true})
-				returned := make(chan error)
-				go func() { returned <- call() }()
-				err := crash(p, c, returned)
-				fired = p.Heal()
-				return err
-			})
-		}
-	}
+	t.eachRequestAndAnswer("the end", proxy.Rule{StayDown: true}, func(r proxy.Rule) (fired bool) {
+		c := t.oneConnection(dsn)
+		t.cutEnd(c, ownQueue(direct), func(call func() error) error {
+			p.Set(r)
+			returned := make(chan error)
+			go func() { returned <- call() }()
+			err := crash(p, c, returned)
+			fired = p.Heal()
+			return err
+		})
+		return fired
+	})
 	t.eventually("no change is left", func() bool {
-		var n int
 		t.must(workflow.Resume(t.ctx, direct))
-		query := "SELECT COUNT(*) FROM " + t.Prefix + "kv WHERE namespace = 'workflow'"
-		t.must(direct.DB().QueryRowContext(t.ctx, query).Scan(&n))
-		return n == 0
+		return t.rows(direct.DB(), t.Prefix+"kv WHERE namespace = 'workflow'") == 0
 	})
 }
 
 // cutEnd disturbs the end of a task that another one needs.
-func (t *test) cutEnd(c, direct *dbq.Client, queue string, disturbed func(func() error) error) {
-	q := direct.Queue(queue)
+func (t *test) cutEnd(c *dbq.Client, q *dbq.Queue, disturbed func(func() error) error) {
+	direct := q.Client()
 	w := t.enqueueSteps(direct, stepsOf(q, []string{"a"}, []string{"b", "a"}))
 	a := t.take(q, long)
-	err := disturbed(func() error { return c.Queue(queue).Complete(t.ctx, a.Lease, nil) })
+	err := disturbed(func() error { return c.Queue(q.Name()).Complete(t.ctx, a.Lease, nil) })
 	if err != nil {
 		err = q.Complete(t.ctx, a.Lease, nil)
 		if errors.Is(err, dbq.ErrLeaseLost) && t.get(direct, a.ID).State == dbq.StateCompleted {
@@ -546,18 +509,17 @@ func (t *test) cutEnd(c, direct *dbq.Client, queue string, disturbed func(func()
 	}
 	t.must(err)
 	var b []dbq.Task
-	t.eventually("what needs the task is due in "+queue, func() bool {
+	t.eventually("what needs the task is due in "+q.Name(), func() bool {
 		t.must(workflow.Resume(t.ctx, direct))
 		b = t.checkout(q, 10, long)
 		return len(b) > 0
 	})
-	t.wantIDs("in "+queue, b, w.Tasks[1:])
+	t.wantIDs("in "+q.Name(), b, w.Tasks[1:])
 	t.must(q.Complete(t.ctx, b[0].Lease, nil))
 }
 
-// lockRow locks rows of tasks in a table until the transaction ends. It skips the case if the database has one writer.
-func (t *test) lockRow(c *dbq.Client, table, column string, ids ...uuid.UUID) *sql.Tx {
-	t.rowLocks(c)
+// lockIDs locks rows of a table by the ids of tasks in a column.
+func (t *test) lockIDs(c *dbq.Client, table, column string, ids ...uuid.UUID) *sql.Tx {
 	form := "x'%x'" // of a binary column
 	if strings.Contains(c.Info().Server.Product, "PostgreSQL") {
 		form = "CAST('%x' AS uuid)"
@@ -566,10 +528,7 @@ func (t *test) lockRow(c *dbq.Client, table, column string, ids ...uuid.UUID) *s
 	for i, id := range ids {
 		values[i] = fmt.Sprintf(form, id[:])
 	}
-	tx := t.beginTx(t.open())
-	must(tx.ExecContext(t.ctx, fmt.Sprintf("UPDATE %s%s SET queue = queue WHERE %s IN (%s)", t.Prefix, table, column,
-		strings.Join(values, ", "))))
-	return tx
+	return t.lock(fmt.Sprintf("%s SET queue = queue WHERE %s IN (%s)", table, column, strings.Join(values, ", ")))
 }
 
 // pairs enqueues n workflows, in each of which a task of queue "second" needs one of queue "first", and returns those.
@@ -584,19 +543,17 @@ func (t *test) pairs(c *dbq.Client, n int) (seconds []uuid.UUID) {
 
 func workflowLocked(t *test) {
 	c := t.open()
-	if c.Info().Server.OneWriter {
-		t.Skipf("no transaction locks rows")
-	}
+	t.rowLocks(c)
 	q := c.Queue("q")
 	ss := append(stepsOf(q, []string{"a"}, []string{"x"}, []string{"y", "x"}),
 		workflow.Step{Name: "b", Queue: "q", Needs: []string{"a"}, Task: dbq.NewTask{Reference: "locked"}})
 	w := t.enqueueSteps(c, ss)
 	tasks := t.checkout(q, 10, long)
-	tx := t.lockRows("locked")
+	tx := t.lockTasks("reference = 'locked'")
 	began := time.Now()
 	t.settleAll(q, []dbq.Settlement{{Lease: tasks[0].Lease, Outcome: dbq.Completed(nil)}})
 	t.settleAll(q, []dbq.Settlement{{Lease: tasks[1].Lease, Outcome: dbq.Completed(nil)}})
-	y := t.takeDue("y", q, 1)[0]
+	y := t.takeN(q, 1, long)[0]
 	if took := time.Since(began); took > 10*time.Second || y.ID != w.Tasks[2] {
 		t.Errorf("got %s after %v, want y at once", show(y), took)
 	}
@@ -614,10 +571,8 @@ func workflowPool(t *test) {
 	c := t.openCallersPool(conns)
 	seconds := t.pairs(direct, 2*conns)
 	other := t.enqueue(direct.Queue("other"), dbq.NewTask{})
-	tx := t.lockRow(direct, "task", "id", seconds...)
-	for _, task := range t.takeDue("the first tasks", c.Queue("first"), len(seconds)) {
-		t.must(c.Queue("first").Complete(t.ctx, task.Lease, nil))
-	}
+	tx := t.lockIDs(direct, "task", "id", seconds...)
+	t.endAll(c.Queue("first"), t.takeN(c.Queue("first"), len(seconds), long), dbq.Completed(nil))
 	ctx, cancel := context.WithTimeout(t.ctx, 10*time.Second)
 	defer cancel()
 	tasks := must(c.Queue("other").Checkout(ctx, 1, long))
@@ -634,9 +589,9 @@ func workflowRecovery(t *test) {
 	t.rowLocks(c)
 	seconds := t.pairs(c, 14)
 	last := seconds[len(seconds)-1]
-	tx := t.lockRow(c, "task", "id", seconds[:len(seconds)-1]...)
+	tx := t.lockIDs(c, "task", "id", seconds[:len(seconds)-1]...)
 	// Each is completed by a client that ends before it could carry out what follows.
-	for _, task := range t.takeDue("the first tasks", c.Queue("first"), len(seconds)) {
+	for _, task := range t.takeN(c.Queue("first"), len(seconds), long) {
 		caller := t.beginTx(c)
 		ends := t.open()
 		t.must(ends.Queue("first").CompleteTx(t.ctx, caller, task.Lease, nil))
@@ -670,11 +625,11 @@ func workflowPurgeReenqueue(t *test) {
 	parent, child := w.Tasks[0], w.Tasks[1]
 	t.must(a.Operate(t.ctx, admin.Cancel, parent))
 	t.eventually("the task that needs it is cancelled", func() bool { return t.get(c, child).State == dbq.StatePoison })
-	tx := t.lockRow(c, "task", "id", parent) // it holds the purge up
+	tx := t.lockIDs(c, "task", "id", parent) // it holds the purge up
 	purged := make(chan error, 1)
 	go func() { purged <- a.Operate(t.ctx, admin.Purge, parent) }()
 	time.Sleep(300 * time.Millisecond)
-	t.must(admin.New(t.open()).Operate(t.ctx, admin.Reenqueue, child))
+	t.operate(t.open(), admin.Reenqueue, child)
 	t.must(tx.Rollback())
 	err := <-purged
 	if errors.Is(err, dbq.ErrWrongState) { // on a busy machine it began after the reenqueue
@@ -682,7 +637,7 @@ func workflowPurgeReenqueue(t *test) {
 		return
 	}
 	t.must(err)
-	due := t.takeDue("the task that needed what is purged", c.Queue("second"), 1)
+	due := t.takeN(c.Queue("second"), 1, long)
 	t.wantIDs("after the purge", due, []uuid.UUID{child})
 }
 
@@ -695,7 +650,7 @@ func workflowPurgeEnd(t *test) {
 	failed, done, child := w.Tasks[0], w.Tasks[1], w.Tasks[3]
 	t.must(a.Operate(t.ctx, admin.Cancel, failed))
 	t.eventually("the task that needs it is cancelled", func() bool { return t.get(c, child).State == dbq.StatePoison })
-	tx := t.lockRow(c, "step", "task", child) // it holds up what follows from the end
+	tx := t.lockIDs(c, "step", "task", child) // it holds up what follows from the end
 	t.must(c.Queue("second").Complete(t.ctx, t.take(c.Queue("second"), long).Lease, nil))
 	purged := make(chan error, 1)
 	go func() { purged <- a.Operate(t.ctx, admin.Purge, done) }()
@@ -708,5 +663,5 @@ func workflowPurgeEnd(t *test) {
 	t.must(workflow.Resume(t.ctx, c))
 	t.wantWaiting("one of three is open", c, child)
 	t.must(c.Queue("third").Complete(t.ctx, t.take(c.Queue("third"), long).Lease, nil))
-	t.wantIDs("when all have ended", t.takeDue("the task that needs all", c.Queue("last"), 1), []uuid.UUID{child})
+	t.wantIDs("when all have ended", t.takeN(c.Queue("last"), 1, long), []uuid.UUID{child})
 }
