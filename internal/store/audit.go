@@ -198,8 +198,7 @@ func (s *Store) CleanAudit(ctx context.Context, age time.Duration) (done int, er
 			if ids, tried = idsOf(rows), ids; err != nil || len(ids) == 0 {
 				return err
 			}
-			drop := dialect.Args{"id": dialect.Col[uuid.UUID](ids)}
-			if _, err = s.sql.ExecBatch(ctx, conn, s.sql.Texts.DropAudit, drop, len(ids)); err != nil {
+			if err = s.execIDs(ctx, conn, s.sql.Texts.DropAudit, ids); err != nil {
 				return err
 			}
 			return s.addAudit(ctx, conn, a, "", "", len(ids))
@@ -294,7 +293,7 @@ func (s *Store) ListAudit(ctx context.Context, f AuditFilter) (p AuditPage, err 
 }
 
 // auditRange reads the next f.Limit entries of one task or of all.
-func (s *Store) auditRange(ctx context.Context, f AuditFilter) (rows []sqlrun.AuditRow, err error) {
+func (s *Store) auditRange(ctx context.Context, f AuditFilter) ([]sqlrun.AuditRow, error) {
 	conditions, args := []string{"1 = 1"}, dialect.Args{"limit": f.Limit}
 	compare := func(condition, name string, id uuid.UUID) {
 		if id != uuid.Nil {
@@ -306,11 +305,7 @@ func (s *Store) auditRange(ctx context.Context, f AuditFilter) (rows []sqlrun.Au
 	compare("a.id > :after", "after", f.After)
 	compare("a.id < :before", "before", f.Before)
 	text := sqlrun.ListText(s.sql.Texts.ListAudit, strings.Join(conditions, " AND "), !f.OldestFirst)
-	err = s.readSlow(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-		rows, err = sqlrun.QueryAs[sqlrun.AuditRow](ctx, s.sql, conn, text, args)
-		return err
-	})
-	return rows, err
+	return readRows[sqlrun.AuditRow](sqlrun.Slow(ctx), s, text, args)
 }
 
 // matches compares an entry with the texts and times of a filter.

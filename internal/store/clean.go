@@ -176,8 +176,7 @@ func (s *Store) removePart(
 }
 
 func (s *Store) archive(ctx context.Context, conn dialect.Conn, ids []uuid.UUID) error {
-	_, err := s.sql.ExecBatch(ctx, conn, s.sql.Texts.Archive, dialect.Args{"id": dialect.Col[uuid.UUID](ids)}, len(ids))
-	return err
+	return s.execIDs(ctx, conn, s.sql.Texts.Archive, ids)
 }
 
 func (s *Store) cleanAttempts(ctx context.Context, queue string, age time.Duration, done *int) error {
@@ -298,12 +297,8 @@ func (s *Store) sweep(ctx context.Context, f Filter, before beforeRemoval, done 
 
 // idBehind finds the id that is n tasks behind the first one above after, if there is one below before.
 func (s *Store) idBehind(ctx context.Context, after, before uuid.UUID, n int) (id uuid.UUID, found bool, err error) {
-	var rows []dialect.Row
 	args := dialect.Args{"after": after, "before": before, "offset": n}
-	err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-		rows, err = s.sql.Query(ctx, conn, s.sql.Texts.IDBehind, args)
-		return err
-	})
+	rows, err := readRows[dialect.Row](ctx, s, s.sql.Texts.IDBehind, args)
 	if err != nil || len(rows) == 0 {
 		return id, false, err
 	}

@@ -29,20 +29,20 @@ const maxAttemptsRead = 1000
 // Attempts reads the first 1000 attempts of a task and its last one, in order.
 func (s *Store) Attempts(ctx context.Context, task uuid.UUID) (as []sqlrun.AttemptRow, err error) {
 	args := dialect.Args{"id": task, "limit": maxAttemptsRead}
-	err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) error {
+	as, err = read(ctx, s, func(ctx context.Context, conn dialect.Conn) ([]sqlrun.AttemptRow, error) {
 		// Read the rows first: an attempt that leaves its row before the second query is then in the history.
 		last, err := s.sql.Query(ctx, conn, s.sql.Texts.LastAttempt, args)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		as, err = sqlrun.QueryAs[sqlrun.AttemptRow](ctx, s.sql, conn, s.sql.Texts.Attempts, args)
+		as, err := sqlrun.QueryAs[sqlrun.AttemptRow](ctx, s.sql, conn, s.sql.Texts.Attempts, args)
 		for _, r := range last {
 			has := func(a sqlrun.AttemptRow) bool { return a.Fence == r.Fence }
 			if a, ok := lastAttempt(r); ok && !slices.ContainsFunc(as, has) {
 				as = append(as, a)
 			}
 		}
-		return err
+		return as, err
 	})
 	slices.SortFunc(as, func(a, b sqlrun.AttemptRow) int { return cmp.Compare(a.Fence, b.Fence) })
 	return as, err

@@ -361,11 +361,7 @@ func (b *insertBatch) findLost(ctx context.Context) []Inserted {
 		if Sleep(ctx, pause) != nil {
 			return nil
 		}
-		var out []Inserted
-		err := b.s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-			out, err = b.searchLost(ctx, conn)
-			return err
-		})
+		out, err := read(ctx, b.s, b.searchLost)
 		if out != nil {
 			return out
 		}

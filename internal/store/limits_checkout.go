@@ -85,8 +85,8 @@ func (s *Store) checkoutLimited(ctx context.Context, r dialect.CheckoutRequest) 
 	return out, limited, nil
 }
 
-// refusedAgain reports whether a queue in which nothing could be leased before has still nothing due, or no start left.
-// It takes no lock, so that idle workers do not keep others waiting.
+// refusedAgain reports whether a queue whose last checkout leased nothing still has no due task or no start left. It
+// takes no lock, so that idle workers do not keep others waiting.
 func (s *Store) refusedAgain(ctx context.Context, queue string) (idle bool, wait time.Duration, err error) {
 	due, some, err := s.NextDue(ctx, queue)
 	if err != nil || !some || due > 0 {

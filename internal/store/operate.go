@@ -124,11 +124,11 @@ func (s *Store) move(ctx context.Context, conn dialect.Conn, e state.Event, ids 
 		return nil, errors.New("the dialect has no statement for it")
 	}
 	if e == state.Purge && s.sql.Texts.Returning { // it returns what it removed
-		return s.sql.QueryBatch(ctx, conn, move, dialect.Args{"id": dialect.Col[uuid.UUID](ids)}, len(ids))
+		return queryIDs[dialect.Row](ctx, s, conn, move, ids)
 	}
 	rows, err := s.lockMovable(ctx, conn, e, ids)
 	if err == nil && len(rows) > 0 {
-		_, err = s.sql.ExecBatch(ctx, conn, move, dialect.Args{"id": dialect.Col[uuid.UUID](idsOf(rows))}, len(rows))
+		err = s.execIDs(ctx, conn, move, idsOf(rows))
 	}
 	return rows, err
 }
@@ -155,8 +155,7 @@ func (s *Store) purge(
 func (s *Store) lockMovable(
 	ctx context.Context, conn dialect.Conn, e state.Event, ids []uuid.UUID,
 ) ([]dialect.Row, error) {
-	lock := s.sql.Texts.Movable[e]
-	return s.sql.QueryBatch(ctx, conn, lock, dialect.Args{"id": dialect.Col[uuid.UUID](ids)}, len(ids))
+	return queryIDs[dialect.Row](ctx, s, conn, s.sql.Texts.Movable[e], ids)
 }
 
 // keepReason writes the results of moved tasks. If the event replaces the result, the new one names the operator and

@@ -69,16 +69,25 @@ func (s *Store) runFor(op dialect.Op, args dialect.Args, n int) runFunc {
 	return s.sql.Autocommit
 }
 
-// read runs queries, which can be repeated without harm, on a connection for reading.
-func (s *Store) read(ctx context.Context, query func(ctx context.Context, conn dialect.Conn) error) error {
-	return s.repeat(ctx, func() (bool, error) {
-		return false, s.sql.Reading(ctx, query)
+// read returns the result of queries, which can be repeated without harm, on a connection for reading. Pass
+// sqlrun.Slow(ctx) if they may take minutes.
+func read[T any](
+	ctx context.Context, s *Store, query func(ctx context.Context, conn dialect.Conn) (T, error),
+) (out T, err error) {
+	err = s.repeat(ctx, func() (bool, error) {
+		return false, s.sql.Reading(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+			out, err = query(ctx, conn)
+			return err
+		})
 	})
+	return out, err
 }
 
-// readSlow is read for queries that may take minutes.
-func (s *Store) readSlow(ctx context.Context, query func(ctx context.Context, conn dialect.Conn) error) error {
-	return s.read(sqlrun.Slow(ctx), query)
+// readRows is read for the rows of one statement.
+func readRows[T any](ctx context.Context, s *Store, text string, args dialect.Args) ([]T, error) {
+	return read(ctx, s, func(ctx context.Context, conn dialect.Conn) ([]T, error) {
+		return sqlrun.QueryAs[T](ctx, s.sql, conn, text, args)
+	})
 }
 
 // repeat retries while the class of the error permits it. try reports whether any attempt so far may have committed;

@@ -356,13 +356,13 @@ func (s *Store) meetsLocked() bool {
 // are in b.locked, unless they show without a lock that their leases are lost.
 func (b *settleBatch) unlocked(ctx context.Context, conn dialect.Conn) ([]settleStep, error) {
 	s := b.s
-	ids := make(dialect.Col[uuid.UUID], 0, len(b.ss))
+	ids := make([]uuid.UUID, 0, len(b.ss))
 	for l := range b.index {
 		ids = append(ids, l.Task)
 	}
-	slices.SortFunc(ids, func(x, y uuid.UUID) int { return slices.Compare(x[:], y[:]) })
+	slices.SortFunc(ids, compareIDs)
 	ids = slices.Compact(ids)
-	rows, err := s.sql.QueryBatch(ctx, conn, s.sql.Texts.LockFree, dialect.Args{"id": ids}, len(ids))
+	rows, err := queryIDs[dialect.Row](ctx, s, conn, s.sql.Texts.LockFree, ids)
 	if err != nil || len(rows) == len(ids) {
 		return b.steps, err
 	}
@@ -370,7 +370,7 @@ func (b *settleBatch) unlocked(ctx context.Context, conn dialect.Conn) ([]settle
 	for _, r := range rows {
 		free[r.ID] = true
 	}
-	others := slices.DeleteFunc([]uuid.UUID(ids), func(id uuid.UUID) bool { return free[id] })
+	others := slices.DeleteFunc(ids, func(id uuid.UUID) bool { return free[id] })
 	now, err := s.Peek(ctx, conn, others)
 	if err != nil {
 		return nil, err

@@ -110,3 +110,16 @@ func (s *Store) txConn(tx sqlrun.Tx) (dialect.Conn, error) {
 	}
 	return sqlrun.TxConn(tx)
 }
+
+// queryIDs runs a batch whose only value is the column :id.
+func queryIDs[T any](
+	ctx context.Context, s *Store, conn dialect.Conn, b dialect.Batch, ids []uuid.UUID,
+) ([]T, error) {
+	return sqlrun.QueryBatchAs[T](ctx, s.sql, conn, b, dialect.Args{"id": dialect.Col[uuid.UUID](ids)}, len(ids))
+}
+
+// execIDs is queryIDs for a statement that returns nothing.
+func (s *Store) execIDs(ctx context.Context, conn dialect.Conn, b dialect.Batch, ids []uuid.UUID) error {
+	_, err := s.sql.ExecBatch(ctx, conn, b, dialect.Args{"id": dialect.Col[uuid.UUID](ids)}, len(ids))
+	return err
+}

@@ -461,11 +461,7 @@ func (b *uniqueBatch) findLost(ctx context.Context) bool {
 		if Sleep(ctx, pause) != nil {
 			return false
 		}
-		happened := false
-		err := b.s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-			happened, err = b.searchLost(ctx, conn)
-			return err
-		})
+		happened, err := read(ctx, b.s, b.searchLost)
 		if happened {
 			return true
 		}
@@ -570,8 +566,7 @@ func (b *uniqueBatch) lockKeys(ctx context.Context, conn dialect.Conn) error {
 		if err := b.addKeys(ctx, conn, todo); err != nil {
 			return err
 		}
-		args := dialect.Args{"id": dialect.Col[uuid.UUID](idsOfKeys(todo))}
-		rows, err := sqlrun.QueryBatchAs[sqlrun.KeyRow](ctx, b.s.sql, conn, b.s.sql.Texts.LockKeys, args, len(todo))
+		rows, err := queryIDs[sqlrun.KeyRow](ctx, b.s, conn, b.s.sql.Texts.LockKeys, idsOfKeys(todo))
 		if err != nil {
 			return err
 		}
@@ -634,14 +629,14 @@ func (b *uniqueBatch) lockChanged(ctx context.Context, conn dialect.Conn) error 
 // lockFree locks the tasks that some keys name. If others keep one of them locked, or it was removed, it returns
 // ErrConflict, and the transaction is to be repeated from findKeys.
 func (b *uniqueBatch) lockFree(ctx context.Context, conn dialect.Conn, keys []*uniqueKey) error {
-	ids := make(dialect.Col[uuid.UUID], len(keys))
+	ids := make([]uuid.UUID, len(keys))
 	for i, k := range keys {
 		ids[i] = k.row.Task
 	}
 	slices.SortFunc(ids, compareIDs)
 	ids = slices.Compact(ids)
 	for range lockTries {
-		rows, err := b.s.sql.QueryBatch(ctx, conn, b.s.sql.Texts.LockFree, dialect.Args{"id": ids}, len(ids))
+		rows, err := queryIDs[dialect.Row](ctx, b.s, conn, b.s.sql.Texts.LockFree, ids)
 		if err != nil || len(rows) == len(ids) {
 			return err
 		}
@@ -654,8 +649,7 @@ func (b *uniqueBatch) lockFree(ctx context.Context, conn dialect.Conn, keys []*u
 
 // findKeys reads keys, and the states of their tasks.
 func (s *Store) findKeys(ctx context.Context, conn dialect.Conn, ids []uuid.UUID) ([]sqlrun.KeyRow, error) {
-	args := dialect.Args{"id": dialect.Col[uuid.UUID](ids)}
-	return sqlrun.QueryBatchAs[sqlrun.KeyRow](ctx, s.sql, conn, s.sql.Texts.FindKeys, args, len(ids))
+	return queryIDs[sqlrun.KeyRow](ctx, s, conn, s.sql.Texts.FindKeys, ids)
 }
 
 func idsOfKeys(keys []*uniqueKey) []uuid.UUID {
@@ -692,9 +686,8 @@ func (s *Store) cleanKeysOnce(ctx context.Context, conn dialect.Conn) (checked i
 	if err != nil || len(old) == 0 {
 		return 0, err
 	}
-	ids := dialect.Col[uuid.UUID](slices.SortedFunc(slices.Values(idsOf(old)), compareIDs))
-	if _, err := sqlrun.QueryBatchAs[sqlrun.KeyRow](
-		ctx, s.sql, conn, s.sql.Texts.LockKeys, dialect.Args{"id": ids}, len(ids)); err != nil {
+	ids := slices.SortedFunc(slices.Values(idsOf(old)), compareIDs)
+	if _, err := queryIDs[sqlrun.KeyRow](ctx, s, conn, s.sql.Texts.LockKeys, ids); err != nil {
 		return 0, err
 	}
 	now, err := s.sql.Now(ctx, conn)
@@ -726,10 +719,6 @@ func (s *Store) cleanKeysOnce(ctx context.Context, conn dialect.Conn) (checked i
 }
 
 // dropKeys removes keys that the transaction has locked.
-func (s *Store) dropKeys(ctx context.Context, conn dialect.Conn, ids dialect.Col[uuid.UUID]) error {
-	if len(ids) == 0 {
-		return nil
-	}
-	_, err := s.sql.ExecBatch(ctx, conn, s.sql.Texts.DropKeys, dialect.Args{"id": ids}, len(ids))
-	return err
+func (s *Store) dropKeys(ctx context.Context, conn dialect.Conn, ids []uuid.UUID) error {
+	return s.execIDs(ctx, conn, s.sql.Texts.DropKeys, ids)
 }

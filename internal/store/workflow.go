@@ -39,7 +39,7 @@ func workflowTaskID(id uuid.UUID, needed bool) uuid.UUID {
 // InWorkflow reports whether a task belongs to a workflow.
 func InWorkflow(id uuid.UUID) bool { return id[6]&0xf0 == workflowVersion }
 
-// only returns the ids for which is holds.
+// only returns the ids that satisfy is.
 func only(ids []uuid.UUID, is func(uuid.UUID) bool) (out []uuid.UUID) {
 	for _, id := range ids {
 		if is(id) {
@@ -125,21 +125,13 @@ func changeOf(r Record) WorkflowChange {
 
 // workflowTasks reads tasks of workflows.
 func (s *Store) workflowTasks(ctx context.Context, conn dialect.Conn, ids []uuid.UUID) ([]sqlrun.WorkflowRow, error) {
-	args := dialect.Args{"id": dialect.Col[uuid.UUID](ids)}
-	return sqlrun.QueryBatchAs[sqlrun.WorkflowRow](ctx, s.sql, conn, s.sql.Texts.WorkflowTasks, args, len(ids))
+	return queryIDs[sqlrun.WorkflowRow](ctx, s, conn, s.sql.Texts.WorkflowTasks, ids)
 }
 
 // lockSteps locks the rows of steps until the end of the transaction.
 func (s *Store) lockSteps(ctx context.Context, conn dialect.Conn, ids []uuid.UUID) error {
 	ids = slices.SortedFunc(slices.Values(ids), compareIDs)
-	_, err := sqlrun.QueryBatchAs[sqlrun.WorkflowRow](ctx, s.sql, conn, s.sql.Texts.LockWorkflowTasks,
-		dialect.Args{"id": dialect.Col[uuid.UUID](ids)}, len(ids))
-	return err
-}
-
-// execIDs runs a batch whose only column is :id.
-func (s *Store) execIDs(ctx context.Context, conn dialect.Conn, b dialect.Batch, ids []uuid.UUID) error {
-	_, err := s.sql.ExecBatch(ctx, conn, b, dialect.Args{"id": dialect.Col[uuid.UUID](ids)}, len(ids))
+	_, err := queryIDs[sqlrun.WorkflowRow](ctx, s, conn, s.sql.Texts.LockWorkflowTasks, ids)
 	return err
 }
 
@@ -165,8 +157,8 @@ type WorkflowPage struct {
 
 // ReadWorkflow reads up to limit tasks of a workflow above after, and at most needs of what needs them.
 func (s *Store) ReadWorkflow(ctx context.Context, workflow, after uuid.UUID, limit, needs int) (
-	p WorkflowPage, err error) {
-	err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+	WorkflowPage, error) {
+	return read(ctx, s, func(ctx context.Context, conn dialect.Conn) (p WorkflowPage, err error) {
 		p.Tasks, err = sqlrun.QueryAs[sqlrun.WorkflowRow](ctx, s.sql, conn, s.sql.Texts.WorkflowList,
 			dialect.Args{"workflow": workflow, "after": after, "limit": limit})
 		var parents dialect.Col[uuid.UUID]
@@ -176,33 +168,26 @@ func (s *Store) ReadWorkflow(ctx context.Context, workflow, after uuid.UUID, lim
 			}
 		}
 		if err != nil || len(parents) == 0 {
-			return err
+			return p, err
 		}
 		p.Needs, err = sqlrun.QueryBatchAs[sqlrun.NeedRow](ctx, s.sql, conn, s.sql.Texts.WorkflowNeeds,
 			dialect.Args{"id": parents, "above": uuid.Nil, "met": 1, "limit": needs}, len(parents))
-		return err
+		return p, err
 	})
-	return p, err
 }
 
 // ReadWorkflowTasks reads tasks of workflows. Those that do not exist are left out.
-func (s *Store) ReadWorkflowTasks(ctx context.Context, ids []uuid.UUID) (rows []sqlrun.WorkflowRow, err error) {
-	err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-		rows, err = s.workflowTasks(ctx, conn, ids)
-		return err
+func (s *Store) ReadWorkflowTasks(ctx context.Context, ids []uuid.UUID) ([]sqlrun.WorkflowRow, error) {
+	return read(ctx, s, func(ctx context.Context, conn dialect.Conn) ([]sqlrun.WorkflowRow, error) {
+		return s.workflowTasks(ctx, conn, ids)
 	})
-	return rows, err
 }
 
 // ReadParents reads up to limit tasks above after that a task of a workflow needs, with their results, by id.
 func (s *Store) ReadParents(ctx context.Context, child, after uuid.UUID, limit int) (
-	rows []sqlrun.WorkflowRow, err error) {
-	err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-		rows, err = sqlrun.QueryAs[sqlrun.WorkflowRow](ctx, s.sql, conn, s.sql.Texts.WorkflowParents,
-			dialect.Args{"child": child, "after": after, "limit": limit})
-		return err
-	})
-	return rows, err
+	[]sqlrun.WorkflowRow, error) {
+	return readRows[sqlrun.WorkflowRow](ctx, s, s.sql.Texts.WorkflowParents,
+		dialect.Args{"child": child, "after": after, "limit": limit})
 }
 
 // unneeded leaves out the tasks that an unfinished task of their workflow needs, for its handler reads their results.
@@ -211,8 +196,7 @@ func (s *Store) unneeded(ctx context.Context, conn dialect.Conn, ids []uuid.UUID
 	if len(parents) == 0 {
 		return ids, nil
 	}
-	rows, err := sqlrun.QueryBatchAs[sqlrun.WorkflowRow](ctx, s.sql, conn, s.sql.Texts.NeededWorkflowTasks,
-		dialect.Args{"id": dialect.Col[uuid.UUID](parents)}, len(parents))
+	rows, err := queryIDs[sqlrun.WorkflowRow](ctx, s, conn, s.sql.Texts.NeededWorkflowTasks, parents)
 	if err != nil || len(rows) == 0 {
 		return ids, err
 	}
@@ -627,7 +611,8 @@ func (s *Store) AdvanceWorkflows(ctx context.Context, age time.Duration, promote
 func (s *Store) advanceBriefly(ctx context.Context, age time.Duration, tried map[string]bool,
 	promoted func([]Promoted)) (blocked []WorkflowChange, err error) {
 	for limit := changesAtOnce; ; {
-		records, err := s.readKV(ctx, s.sql.Texts.ListKV, dialect.Args{"namespace": workflowNamespace, "limit": limit})
+		records, err := readRows[Record](ctx, s, s.sql.Texts.ListKV,
+			dialect.Args{"namespace": workflowNamespace, "limit": limit})
 		if err != nil {
 			return blocked, err
 		}
