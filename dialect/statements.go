@@ -58,7 +58,8 @@ type Statements struct {
 	// The row becomes due at :at, or :after from now; if both are null it is parked. :state ERROR with a due time becomes
 	// POISON if attempt >= max_attempts. :uncount is subtracted from the attempts. A null :result keeps the old result if
 	// :state is CREATED, and clears it otherwise. A COMPLETED task has no progress; any other keeps the latest. If
-	// :callers_tx is 1, the transaction is a caller's, and may keep less if reading it would lock a renewal.
+	// :callers_tx is 1, the statement runs in a caller's transaction. It may then keep an older progress, if reading the
+	// latest would block a renewal.
 	//
 	// Settle and Remove wait at most :lock_wait milliseconds for a row that another transaction has locked, and then fail
 	// with class Conflict. If :lock_wait is null, as in a caller's transaction, the session's limit applies. A dialect
