@@ -196,7 +196,7 @@ func keepingClean(t *test) {
 func keepingLate(t *test) {
 	const keep = 400 * time.Millisecond
 	// so that cleaning passes the ids at once
-	c, q := t.openQueue(dbq.WithClock(func() time.Time { return time.Now().Add(-time.Hour) }))
+	c, q := t.openQueue(access.WithClock(func() time.Time { return time.Now().Add(-time.Hour) }))
 	early, late := t.takeNew(q, dbq.NewTask{}, long), t.takeNew(q, dbq.NewTask{}, long)
 	t.must(q.Complete(t.ctx, early.Lease, nil))
 	t.awaitAge(c, early.ID, keep)
