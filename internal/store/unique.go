@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"time"
@@ -40,27 +41,20 @@ const (
 const keyKept = 24 * time.Hour
 
 // InsertUnique is Insert for tasks of which some are unique. It leaves tasks in their order.
-func (s *Store) InsertUnique(ctx context.Context, queue string, tasks []InsertRow) (out []Inserted, err error) {
-	var lost error // why the outcome cannot be known
-	err = s.repeat(ctx, func() (bool, error) {
-		b := s.newUniqueBatch(queue, tasks, true)
-		err := s.sql.Tx(ctx, func(ctx context.Context, conn dialect.Conn) error { return b.insert(ctx, conn) })
-		out = b.out
-		if s.sql.Class(err) != dialect.Ambiguous {
-			return false, err
+func (s *Store) InsertUnique(ctx context.Context, queue string, tasks []InsertRow) ([]Inserted, error) {
+	var b *uniqueBatch // of the last try
+	err := s.addOnce(ctx, slog.String("queue", queue), func() (bool, error) {
+		b = s.newUniqueBatch(queue, tasks, true)
+		err := s.sql.Tx(ctx, b.insert)
+		if s.sql.Class(err) == dialect.Ambiguous && len(b.added) == 0 && len(b.changes) == 0 {
+			return false, nil // it wrote nothing
 		}
-		if !b.findLost(ctx) {
-			lost = err
-		}
-		return true, nil // never insert again, as in Insert
-	})
-	if err == nil && lost != nil {
-		err = maybeHappened(true, lost)
-	}
+		return false, err
+	}, func(ctx context.Context, conn dialect.Conn) (bool, error) { return b.searchLost(ctx, conn) })
 	if err != nil {
 		return nil, err
 	}
-	return out, nil
+	return b.out, nil
 }
 
 // InsertUniqueTx is InsertUnique in the caller's transaction, without any repetition.
@@ -448,32 +442,9 @@ func (t *changedTasks) args() dialect.Args {
 	}
 }
 
-// findLost reports whether the batch has happened, after the answer to its commit was lost. Like the search for plain
-// tasks, it looks for what only this batch can have written; see insertBatch.findLost. A batch that has only changed
+// searchLost reports whether the batch has happened, after the answer to its commit was lost. Like the search for plain
+// tasks, it looks for what only this batch can have written; see insertBatch.searchLost. A batch that has only changed
 // waiting tasks leaves no such trace.
-func (b *uniqueBatch) findLost(ctx context.Context) bool {
-	if len(b.added) == 0 && len(b.changes) == 0 {
-		return true // it wrote nothing
-	}
-	ctx, cancel := context.WithTimeout(ctx, searchTimeout)
-	defer cancel()
-	for _, pause := range searchPauses {
-		if Sleep(ctx, pause) != nil {
-			return false
-		}
-		happened, err := read(ctx, b.s, b.searchLost)
-		if happened {
-			return true
-		}
-		if err != nil {
-			b.s.Logger.Debug("dbq: cannot search for the tasks of a lost enqueue",
-				"queue", b.queue, "error", b.s.Scrub(err))
-			return false
-		}
-	}
-	return false
-}
-
 func (b *uniqueBatch) searchLost(ctx context.Context, conn dialect.Conn) (happened bool, err error) {
 	var ids []uuid.UUID
 	given := map[uuid.UUID]bool{}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -159,8 +160,7 @@ type WorkflowPage struct {
 func (s *Store) ReadWorkflow(ctx context.Context, workflow, after uuid.UUID, limit, needs int) (
 	WorkflowPage, error) {
 	return read(ctx, s, func(ctx context.Context, conn dialect.Conn) (p WorkflowPage, err error) {
-		p.Tasks, err = sqlrun.QueryAs[sqlrun.WorkflowRow](ctx, s.sql, conn, s.sql.Texts.WorkflowList,
-			dialect.Args{"workflow": workflow, "after": after, "limit": limit})
+		p.Tasks, err = s.listWorkflow(ctx, conn, workflow, after, limit)
 		var parents dialect.Col[uuid.UUID]
 		for i := range p.Tasks {
 			if isNeeded(p.Tasks[i].Task) {
@@ -174,6 +174,12 @@ func (s *Store) ReadWorkflow(ctx context.Context, workflow, after uuid.UUID, lim
 			dialect.Args{"id": parents, "above": uuid.Nil, "met": 1, "limit": needs}, len(parents))
 		return p, err
 	})
+}
+
+func (s *Store) listWorkflow(ctx context.Context, conn dialect.Conn, workflow, after uuid.UUID, limit int) (
+	[]sqlrun.WorkflowRow, error) {
+	return sqlrun.QueryAs[sqlrun.WorkflowRow](ctx, s.sql, conn, s.sql.Texts.WorkflowList,
+		dialect.Args{"workflow": workflow, "after": after, "limit": limit})
 }
 
 // ReadWorkflowTasks reads tasks of workflows. Those that do not exist are left out.
@@ -286,23 +292,15 @@ func (w *NewWorkflow) AwaitLaterIDs() {
 // ErrDuplicate, with the id of the existing task. If the answer is lost, it searches for the workflow for a few
 // hundred milliseconds, and returns ErrMayHaveHappened if it does not find it.
 func (s *Store) InsertWorkflow(ctx context.Context, w *NewWorkflow) (duplicate uuid.UUID, err error) {
-	var lost error
-	err = s.repeat(ctx, func() (bool, error) {
-		err := s.sql.Tx(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+	err = s.addOnce(ctx, slog.String("workflow", w.ID.String()), func() (bool, error) {
+		return false, s.sql.Tx(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
 			duplicate, err = s.insertWorkflow(ctx, conn, w)
 			return err
 		})
-		if s.sql.Class(err) != dialect.Ambiguous {
-			return false, err
-		}
-		if !s.findWorkflow(ctx, w) {
-			lost = err
-		}
-		return true, nil
+	}, func(ctx context.Context, conn dialect.Conn) (bool, error) {
+		rows, err := s.listWorkflow(ctx, conn, w.ID, uuid.Nil, 1)
+		return len(rows) > 0, err
 	})
-	if err == nil && lost != nil {
-		err = maybeHappened(true, lost)
-	}
 	return duplicate, err
 }
 
@@ -313,22 +311,6 @@ func (s *Store) InsertWorkflowTx(ctx context.Context, tx sqlrun.Tx, w *NewWorkfl
 		return uuid.Nil, err
 	}
 	return s.insertWorkflow(ctx, conn, w)
-}
-
-// findWorkflow reports whether a workflow whose insert was not answered is there.
-func (s *Store) findWorkflow(ctx context.Context, w *NewWorkflow) bool {
-	ctx, cancel := context.WithTimeout(ctx, searchTimeout)
-	defer cancel()
-	for _, pause := range searchPauses {
-		if Sleep(ctx, pause) != nil {
-			return false
-		}
-		p, err := s.ReadWorkflow(ctx, w.ID, uuid.Nil, 1, 1)
-		if err != nil || len(p.Tasks) > 0 {
-			return err == nil
-		}
-	}
-	return false
 }
 
 func (s *Store) insertWorkflow(ctx context.Context, conn dialect.Conn, w *NewWorkflow) (
