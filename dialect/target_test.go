@@ -55,3 +55,25 @@ func TestParseDSN(t *testing.T) {
 		}
 	}
 }
+
+func TestTakeConns(t *testing.T) {
+	t.Parallel()
+	for query, want := range map[string]struct {
+		conns int
+		rest  string
+	}{
+		"":                                    {16, ""},
+		"sslmode=require":                     {16, "sslmode=require"},
+		"pool_max_conns=1":                    {1, ""},
+		"sslmode=require&pool_max_conns=40":   {40, "sslmode=require"},
+		"pool_max_conns=10000&options=-c%20a": {10000, "options=-c+a"},
+	} {
+		params, err := url.ParseQuery(query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if conns, err := (DSN{Params: params}).TakeConns(); err != nil || conns != want.conns || params.Encode() != want.rest {
+			t.Errorf("%s: got %d %s %v, want %d %s", query, conns, params.Encode(), err, want.conns, want.rest)
+		}
+	}
+}
