@@ -50,7 +50,7 @@ func keepingCases() []Case {
 func (t *test) record(q *dbq.Queue, as ...dbq.Attempt) {
 	rows := make([]sqlrun.AttemptRow, len(as))
 	for i, a := range as {
-		rows[i] = sqlrun.AttemptRow{Task: a.Task, Attempt: a.Attempt, Fence: a.Fence, Outcome: string(a.Outcome),
+		rows[i] = sqlrun.AttemptRow{Task: a.Task, Attempt: int64(a.Attempt), Fence: a.Fence, Outcome: string(a.Outcome),
 			Taken: a.Taken.UnixMicro(), Ended: a.Ended.UnixMicro(), Worker: a.Worker, Error: []byte(a.Error)}
 	}
 	t.must(access.Of(q.Client()).Store.Record(t.ctx, q.Name(), rows))

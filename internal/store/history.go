@@ -68,7 +68,7 @@ func lastAttempt(r dialect.Row) (a sqlrun.AttemptRow, ok bool) {
 }
 
 func attemptOf(r dialect.Row, outcome string) sqlrun.AttemptRow {
-	a := sqlrun.AttemptRow{Task: r.ID, Queue: r.Queue, Attempt: r.Attempt, Fence: r.Fence, Outcome: outcome,
+	a := sqlrun.AttemptRow{Task: r.ID, Queue: r.Queue, Attempt: int64(r.Attempt), Fence: r.Fence, Outcome: outcome,
 		Taken: *r.Taken, Ended: r.Updated}
 	if r.Holder != nil {
 		a.Worker = sqlrun.WorkerOf(*r.Holder)
@@ -96,8 +96,7 @@ func (s *Store) record(ctx context.Context, conn dialect.Conn, queue string, as 
 	for i := range as {
 		as[i].Error = limits.CutResult(as[i].Error)
 	}
-	_, err := s.sql.ExecBatch(ctx, conn, s.sql.Texts.Record, sqlrun.RecordArgs(queue, as), len(as))
-	return err
+	return s.sql.Record(ctx, conn, queue, as)
 }
 
 // recordLast copies the last attempts of tasks from their rows to the history. errors replace those in the rows.

@@ -98,7 +98,7 @@ func statisticsArgs(step int64, source string, ps []series.Period) dialect.Args 
 			Due: p.Due, Parked: p.Parked, OldestDue: p.OldestDue,
 			Latency: p.Latency.String(), RunTime: p.RunTime.String()}
 	}
-	return sqlrun.StatisticsArgs(rows)
+	return sqlrun.ColumnsOf(rows)
 }
 
 // sums adds up rows by queue and period.

@@ -288,8 +288,8 @@ func (b *uniqueBatch) add(ctx context.Context, conn dialect.Conn) error {
 // those of the batch that it would have excluded are duplicates, too. If an id was taken since checkIDs, its key may be
 // that of another call with this id, and setKeys returns ErrConflict.
 func (b *uniqueBatch) setKeys(ctx context.Context, conn dialect.Conn) error {
-	var id, task, unused dialect.Col[uuid.UUID]
-	var expires dialect.Col[int64]
+	var set []sqlrun.KeyRow
+	var unused []uuid.UUID
 	for _, k := range b.keys {
 		if k.winner < 0 {
 			continue
@@ -297,7 +297,7 @@ func (b *uniqueBatch) setKeys(ctx context.Context, conn dialect.Conn) error {
 		out := b.out[k.winner]
 		switch {
 		case !out.Duplicate && !k.fresh:
-			id, task, expires = append(id, k.id), append(task, out.ID), append(expires, k.expires)
+			set = append(set, sqlrun.KeyRow{ID: k.id, Task: out.ID, Expires: k.expires})
 		case out.Duplicate && b.rows[k.winner].GivenID && (out.ID == b.rows[k.winner].ID || out.ID == uuid.Nil):
 			return errIDTaken
 		case out.Duplicate && k.fresh:
@@ -309,13 +309,7 @@ func (b *uniqueBatch) setKeys(ctx context.Context, conn dialect.Conn) error {
 			}
 		}
 	}
-	if len(id) > 0 {
-		args := dialect.Args{"id": id, "task": task, "expires": expires}
-		if _, err := b.s.sql.ExecBatch(ctx, conn, b.s.sql.Texts.SetKeys, args, len(id)); err != nil {
-			return err
-		}
-	}
-	return b.s.dropKeys(ctx, conn, unused)
+	return b.s.changeKeys(ctx, conn, set, unused)
 }
 
 // decide decides about each row with a key: it is added, or gives way to the task that excludes it.
@@ -669,27 +663,24 @@ func (s *Store) cleanKeysOnce(ctx context.Context, conn dialect.Conn) (checked i
 	if err != nil {
 		return 0, err
 	}
-	var ended, id, task dialect.Col[uuid.UUID]
-	var expires dialect.Col[int64]
+	var set []sqlrun.KeyRow
+	var ended []uuid.UUID
 	for _, k := range rows {
 		switch {
 		case k.Expires > now: // a task has taken it
 		case k.State != nil && *k.State != int64(state.Completed):
-			id, task, expires = append(id, k.ID), append(task, k.Task), append(expires, now+keyKept.Microseconds())
+			set = append(set, sqlrun.KeyRow{ID: k.ID, Task: k.Task, Expires: now + keyKept.Microseconds()})
 		default:
 			ended = append(ended, k.ID)
 		}
 	}
-	if len(id) > 0 {
-		args := dialect.Args{"id": id, "task": task, "expires": expires}
-		if _, err := s.sql.ExecBatch(ctx, conn, s.sql.Texts.SetKeys, args, len(id)); err != nil {
-			return 0, err
-		}
-	}
-	return len(old), s.dropKeys(ctx, conn, ended)
+	return len(old), s.changeKeys(ctx, conn, set, ended)
 }
 
-// dropKeys removes keys that the transaction has locked.
-func (s *Store) dropKeys(ctx context.Context, conn dialect.Conn, ids []uuid.UUID) error {
-	return s.execIDs(ctx, conn, s.sql.Texts.DropKeys, ids)
+// changeKeys writes the tasks and ends of keys that the transaction has locked, and removes others.
+func (s *Store) changeKeys(ctx context.Context, conn dialect.Conn, set []sqlrun.KeyRow, drop []uuid.UUID) error {
+	if _, err := s.sql.ExecBatch(ctx, conn, s.sql.Texts.SetKeys, sqlrun.ColumnsOf(set), len(set)); err != nil {
+		return err
+	}
+	return s.execIDs(ctx, conn, s.sql.Texts.DropKeys, drop)
 }
