@@ -190,8 +190,8 @@ type Defaulted struct {
 	// Archive copies the rows :id, which Purgeable has locked, into the archive: Purge follows in the same transaction. A
 	// row of the archive with the same id and fence does not change.
 	Archive Batch `columns:"id"`
-	// AddStatistics adds rows to the table of statistics. A row that exists is an error of class Duplicate. Its columns are
-	// those of the table, except that :queue_name, :began and :errors are queue, since and error there.
+	// AddStatistics adds rows to the table of statistics. A row that exists is an error of class Duplicate. The columns
+	// are those of the table, except that :queue_name, :began and :errors are queue, since and error there.
 	AddStatistics Batch
 }
 

@@ -72,7 +72,8 @@ func TestTakeConns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if conns, err := (DSN{Params: params}).TakeConns(); err != nil || conns != want.conns || params.Encode() != want.rest {
+		conns, err := DSN{Params: params}.TakeConns()
+		if err != nil || conns != want.conns || params.Encode() != want.rest {
 			t.Errorf("%s: got %d %s %v, want %d %s", query, conns, params.Encode(), err, want.conns, want.rest)
 		}
 	}

@@ -349,8 +349,8 @@ var searchPauses = []time.Duration{
 const searchTimeout = 5 * time.Second
 
 // addOnce tries to add tasks until it is answered; add reports whether it may have added some. After a lost answer,
-// addOnce finds out whether it happened, and never adds again: a missing task may have been added, completed and removed
-// since, and would run twice. It returns ErrMayHaveHappened if the outcome stays unknown. about is for the log.
+// addOnce finds out whether it happened, and never adds again: a missing task may have been added, completed and
+// removed since, and would run twice. It returns ErrMayHaveHappened if the outcome stays unknown. about is for the log.
 func (s *Store) addOnce(ctx context.Context, about slog.Attr, add func() (maybe bool, err error),
 	happened func(context.Context, dialect.Conn) (bool, error)) error {
 	var lost error // why the outcome cannot be known

@@ -52,7 +52,8 @@ func (s *Store) ListKV(ctx context.Context, namespace string) ([]Record, error) 
 // EarliestKV returns up to limit records of a namespace that expire, the earliest first, including expired ones.
 // Records that never expire are left out.
 func (s *Store) EarliestKV(ctx context.Context, namespace string, limit int) ([]Record, error) {
-	return readRows[Record](ctx, s, s.sql.Texts.EarliestKV, dialect.Args{"namespace": namespace, "limit": min(limit, maxRecords)})
+	return readRows[Record](ctx, s, s.sql.Texts.EarliestKV,
+		dialect.Args{"namespace": namespace, "limit": min(limit, maxRecords)})
 }
 
 // PutKV writes a record, whatever it was before. It expires after ttl; 0 means never.
