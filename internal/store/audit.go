@@ -190,35 +190,15 @@ func (s *Store) CleanAudit(ctx context.Context, age time.Duration) (done int, er
 	if err != nil {
 		return 0, err
 	}
-	a, args := auditOf(ctx), dialect.Args{"until": now - age.Microseconds(), "limit": cleanBatch}
-	for {
-		var ids, tried []uuid.UUID
-		earlier, err := s.writeAudited(ctx, a, func(ctx context.Context, conn dialect.Conn, _ bool) error {
-			rows, err := s.sql.Query(ctx, conn, s.sql.Texts.OldAudit, args)
-			if ids, tried = idsOf(rows), ids; err != nil || len(ids) == 0 {
-				return err
-			}
-			if err = s.execIDs(ctx, conn, s.sql.Texts.DropAudit, ids); err != nil {
-				return err
-			}
-			return s.addAudit(ctx, conn, a, "", "", len(ids))
-		})
-		if earlier && len(tried) == 0 { // its row is that of an earlier transaction, whose answer was lost
-			a.committed()
-			continue
+	args := dialect.Args{"until": now - age.Microseconds(), "limit": cleanBatch}
+	err = s.auditedBatches(ctx, &done, func(ctx context.Context, conn dialect.Conn) (int, error) {
+		rows, err := s.sql.Query(ctx, conn, s.sql.Texts.OldAudit, args)
+		if err != nil {
+			return 0, err
 		}
-		if earlier {
-			ids = tried
-		}
-		if err != nil || len(ids) == 0 {
-			return done, err
-		}
-		a.committed()
-		done += len(ids)
-		if err := Sleep(ctx, cleanPause); err != nil {
-			return done, err
-		}
-	}
+		return len(rows), s.execIDs(ctx, conn, s.sql.Texts.DropAudit, idsOf(rows))
+	})
+	return done, err
 }
 
 // AuditFilter selects entries of the audit. The zero value selects all; each field narrows it.

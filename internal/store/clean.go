@@ -181,27 +181,16 @@ func (s *Store) archive(ctx context.Context, conn dialect.Conn, ids []uuid.UUID)
 
 func (s *Store) cleanAttempts(ctx context.Context, queue string, age time.Duration, done *int) error {
 	args := dialect.Args{"queue": queue, "age": age.Microseconds(), "limit": cleanBatch}
-	audit := auditOf(ctx)
+	return s.auditedBatches(ctx, done, func(ctx context.Context, conn dialect.Conn) (int, error) {
+		n, err := s.sql.Exec(ctx, conn, s.sql.Texts.ExpireAttempts, args)
+		return int(n), err
+	})
+}
+
+// inBatches repeats a change of up to cleanBatch rows, with pauses, until it finds fewer.
+func inBatches(ctx context.Context, change func() (n int, err error)) error {
 	for {
-		var n, tried int64
-		earlier, err := s.writeAudited(ctx, audit, func(ctx context.Context, conn dialect.Conn, _ bool) (err error) {
-			tried = n
-			if n, err = s.sql.Exec(ctx, conn, s.sql.Texts.ExpireAttempts, args); err != nil {
-				return err
-			}
-			return s.addAudit(ctx, conn, audit, "", "", int(n))
-		})
-		if earlier && tried == 0 { // its row is that of an earlier transaction, whose answer was lost
-			audit.committed()
-			continue
-		}
-		if earlier {
-			n = tried
-		}
-		if err == nil && n > 0 {
-			audit.committed()
-		}
-		*done += int(n)
+		n, err := change()
 		if err != nil || n < cleanBatch {
 			return err
 		}
@@ -209,6 +198,38 @@ func (s *Store) cleanAttempts(ctx context.Context, queue string, age time.Durati
 			return err
 		}
 	}
+}
+
+// auditedBatches is inBatches for a change in a transaction of its own, which adds a row to the audit. It adds the
+// changed rows to done.
+func (s *Store) auditedBatches(
+	ctx context.Context, done *int, change func(ctx context.Context, conn dialect.Conn) (n int, err error),
+) error {
+	audit := auditOf(ctx)
+	return inBatches(ctx, func() (int, error) {
+		var n, tried int
+		earlier, err := s.writeAudited(ctx, audit, func(ctx context.Context, conn dialect.Conn, _ bool) (err error) {
+			tried = n
+			if n, err = change(ctx, conn); err != nil {
+				return err
+			}
+			return s.addAudit(ctx, conn, audit, "", "", n)
+		})
+		switch {
+		case err != nil:
+			return 0, err
+		case earlier && tried == 0: // its row is that of an earlier transaction, whose answer was lost
+			audit.committed()
+			return cleanBatch, nil
+		case earlier:
+			n = tried
+		}
+		if n > 0 {
+			audit.committed()
+		}
+		*done += n
+		return n, nil
+	})
 }
 
 const (

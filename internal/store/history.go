@@ -86,9 +86,6 @@ func (s *Store) Record(ctx context.Context, queue string, as []sqlrun.AttemptRow
 }
 
 func (s *Store) record(ctx context.Context, conn dialect.Conn, queue string, as []sqlrun.AttemptRow) error {
-	if len(as) == 0 {
-		return nil
-	}
 	// In the order of tasks and fences, so that two calls with the same attempts never deadlock.
 	slices.SortFunc(as, func(a, b sqlrun.AttemptRow) int {
 		return cmp.Or(slices.Compare(a.Task[:], b.Task[:]), cmp.Compare(a.Fence, b.Fence))
@@ -101,9 +98,6 @@ func (s *Store) record(ctx context.Context, conn dialect.Conn, queue string, as 
 
 // recordLast copies the last attempts of tasks from their rows to the history. errors replace those in the rows.
 func (s *Store) recordLast(ctx context.Context, conn dialect.Conn, ids []uuid.UUID, errors [][]byte) error {
-	if len(ids) == 0 {
-		return nil
-	}
 	size := make(dialect.Col[*int64], len(ids))
 	for i, e := range errors {
 		size[i] = sizeOf(e)

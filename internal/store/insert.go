@@ -58,7 +58,7 @@ func (s *Store) Insert(ctx context.Context, queue string, tasks []InsertRow) (ou
 	if b.only != nil && one && audit == nil && swap == nil && !s.sql.NeedsTx(dialect.Insert, b.only, len(b.rows)) {
 		run, autocommit = s.sql.Autocommit, true // one statement is its own transaction
 	}
-	err = s.addOnce(ctx, slog.String("queue", queue), func() (maybe bool, err error) {
+	err = s.once(ctx, func() (maybe bool, err error) {
 		if !autocommit {
 			b.inserted = false // an earlier try was rolled back
 		}
@@ -76,9 +76,11 @@ func (s *Store) Insert(ctx context.Context, queue string, tasks []InsertRow) (ou
 			return b.all || len(b.added) > 0, &sqlrun.TxError{Err: err}
 		}
 		return false, err
-	}, func(ctx context.Context, conn dialect.Conn) (found bool, err error) {
-		out, err = b.searchLost(ctx, conn)
-		return out != nil, err
+	}, func() bool {
+		return s.findLost(ctx, slog.String("queue", queue), func(ctx context.Context, conn dialect.Conn) (_ bool, err error) {
+			out, err = b.searchLost(ctx, conn)
+			return out != nil, err
+		})
 	})
 	return out, err
 }
@@ -245,15 +247,12 @@ func (b *insertBatch) outcomes(ctx context.Context, conn dialect.Conn) ([]Insert
 			missing = append(missing, id)
 		}
 	}
-	var existing map[uuid.UUID]dialect.Row
-	if len(missing) > 0 {
-		var err error
-		if existing, err = b.s.Peek(ctx, conn, missing); err == nil {
-			err = inQueue(existing, b.queue)
-		}
-		if err != nil {
-			return nil, err
-		}
+	existing, err := b.s.Peek(ctx, conn, missing)
+	if err == nil {
+		err = inQueue(existing, b.queue)
+	}
+	if err != nil {
+		return nil, err
 	}
 	out := make([]Inserted, len(b.ids))
 	for i, id := range b.ids {
@@ -348,29 +347,7 @@ var searchPauses = []time.Duration{
 // searchTimeout bounds these searches. The call has already waited for the server.
 const searchTimeout = 5 * time.Second
 
-// addOnce tries to add tasks until it is answered; add reports whether it may have added some. After a lost answer,
-// addOnce finds out whether it happened, and never adds again: a missing task may have been added, completed and
-// removed since, and would run twice. It returns ErrMayHaveHappened if the outcome stays unknown. about is for the log.
-func (s *Store) addOnce(ctx context.Context, about slog.Attr, add func() (maybe bool, err error),
-	happened func(context.Context, dialect.Conn) (bool, error)) error {
-	var lost error // why the outcome cannot be known
-	err := s.repeat(ctx, func() (bool, error) {
-		maybe, err := add()
-		if s.sql.Class(err) != dialect.Ambiguous {
-			return maybe, err
-		}
-		if !s.findLost(ctx, about, happened) {
-			lost = err
-		}
-		return true, nil
-	})
-	if err == nil && lost != nil {
-		err = maybeHappened(true, lost)
-	}
-	return err
-}
-
-// findLost reports whether a call has happened, after its answer was lost.
+// findLost reports whether a call has happened, after its answer was lost. about is for the log.
 func (s *Store) findLost(
 	ctx context.Context, about slog.Attr, happened func(context.Context, dialect.Conn) (bool, error),
 ) bool {

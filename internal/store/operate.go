@@ -73,7 +73,7 @@ func (s *Store) OperateTx(ctx context.Context, tx sqlrun.Tx, op Operation, id uu
 			return nil, left, err
 		}
 	}
-	moved, left.Changes, err = s.operateIn(ctx, conn, op, []uuid.UUID{id})
+	moved, left.Changes, err = s.operate(ctx, conn, op, []uuid.UUID{id})
 	switch {
 	case err != nil:
 	case len(moved) == 0:
@@ -84,14 +84,9 @@ func (s *Store) OperateTx(ctx context.Context, tx sqlrun.Tx, op Operation, id uu
 	return moved, left, err
 }
 
-// operate moves tasks, and records the reason and the ended attempts. It returns the moved tasks as they were before.
-func (s *Store) operate(ctx context.Context, conn dialect.Conn, op Operation, ids []uuid.UUID) ([]dialect.Row, error) {
-	moved, _, err := s.operateIn(ctx, conn, op, ids)
-	return moved, err
-}
-
-// operateIn is operate, and also returns the changes of workflows that it has recorded.
-func (s *Store) operateIn(ctx context.Context, conn dialect.Conn, op Operation, ids []uuid.UUID) (
+// operate moves tasks, and records the reason and the ended attempts. It returns the moved tasks as they were before,
+// and the changes of workflows that it has recorded.
+func (s *Store) operate(ctx context.Context, conn dialect.Conn, op Operation, ids []uuid.UUID) (
 	moved []dialect.Row, changes []WorkflowChange, err error) {
 	removes := op.Transition.To == state.None
 	if removes {
@@ -127,7 +122,7 @@ func (s *Store) move(ctx context.Context, conn dialect.Conn, e state.Event, ids 
 		return queryIDs[dialect.Row](ctx, s, conn, move, ids)
 	}
 	rows, err := s.lockMovable(ctx, conn, e, ids)
-	if err == nil && len(rows) > 0 {
+	if err == nil {
 		err = s.execIDs(ctx, conn, move, idsOf(rows))
 	}
 	return rows, err
@@ -140,7 +135,7 @@ func (s *Store) purge(
 ) ([]dialect.Row, error) {
 	if before != nil {
 		rows, err := s.lockMovable(ctx, conn, state.Purge, ids)
-		if err != nil || len(rows) == 0 {
+		if err != nil {
 			return nil, err
 		}
 		ids = idsOf(rows)
@@ -254,7 +249,7 @@ func (o *operateTx) try(ctx context.Context, conn dialect.Conn) (tried operateTr
 			return tried, err
 		}
 	}
-	if o.moved, err = o.s.operate(ctx, conn, o.op, o.ids); err != nil || len(o.moved) == 0 {
+	if o.moved, _, err = o.s.operate(ctx, conn, o.op, o.ids); err != nil || len(o.moved) == 0 {
 		return tried, err
 	}
 	tried.moved = o.moved

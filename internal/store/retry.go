@@ -141,6 +141,27 @@ func (s *Store) repeat(ctx context.Context, try func() (maybe bool, err error)) 
 	}
 }
 
+// once tries a change that must not be made twice, such as an insert: a task that is missing may have been added,
+// completed and removed since, and would run twice. try reports whether it may have changed something. After a lost
+// answer, once calls found to find out whether the change was made, and returns ErrMayHaveHappened if that is unknown.
+func (s *Store) once(ctx context.Context, try func() (maybe bool, err error), found func() bool) error {
+	var lost error // why the outcome cannot be known
+	err := s.repeat(ctx, func() (bool, error) {
+		maybe, err := try()
+		if s.sql.Class(err) != dialect.Ambiguous {
+			return maybe, err
+		}
+		if !found() {
+			lost = err
+		}
+		return true, nil
+	})
+	if err == nil && lost != nil {
+		err = maybeHappened(true, lost)
+	}
+	return err
+}
+
 // ConflictPause is the pause after the conflict that followed n others.
 func ConflictPause(n int) time.Duration { return min(conflictPause<<min(n, 10), maxConflictPause) }
 

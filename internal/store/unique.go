@@ -43,14 +43,14 @@ const keyKept = 24 * time.Hour
 // InsertUnique is Insert for tasks of which some are unique. It leaves tasks in their order.
 func (s *Store) InsertUnique(ctx context.Context, queue string, tasks []InsertRow) ([]Inserted, error) {
 	var b *uniqueBatch // of the last try
-	err := s.addOnce(ctx, slog.String("queue", queue), func() (bool, error) {
+	err := s.once(ctx, func() (bool, error) {
 		b = s.newUniqueBatch(queue, tasks, true)
 		err := s.sql.Tx(ctx, b.insert)
 		if s.sql.Class(err) == dialect.Ambiguous && len(b.added) == 0 && len(b.changes) == 0 {
 			return false, nil // it wrote nothing
 		}
 		return false, err
-	}, func(ctx context.Context, conn dialect.Conn) (bool, error) { return b.searchLost(ctx, conn) })
+	}, func() bool { return s.findLost(ctx, slog.String("queue", queue), b.searchLost) })
 	if err != nil {
 		return nil, err
 	}
@@ -141,9 +141,6 @@ func (b *uniqueBatch) checkIDs(ctx context.Context, conn dialect.Conn) error {
 		if b.rows[i].GivenID {
 			given = append(given, b.rows[i].ID)
 		}
-	}
-	if len(given) == 0 {
-		return nil
 	}
 	taken, err := b.s.Peek(ctx, conn, given)
 	if err != nil {
@@ -384,56 +381,39 @@ func (b *uniqueBatch) giveWay(k *uniqueKey, task uuid.UUID, r *InsertRow) Insert
 
 // change changes the tasks that wait.
 func (b *uniqueBatch) change(ctx context.Context, conn dialect.Conn) error {
-	var replaced, postponed changedTasks
+	var replaced, postponed []changedTask
 	for _, id := range slices.SortedFunc(maps.Keys(b.changes), compareIDs) {
 		c := b.changes[id]
-		if c.by != nil {
-			replaced.add(id, c)
+		to := changedTask{ID: id, Due: &c.due}
+		if r := c.by; r != nil {
+			to.Kind, to.Priority, to.Headers = r.Kind, int64(r.Priority), r.Headers
+			to.Payload, to.Size = r.Payload, sizeOf(r.Payload)
+			if r.Key != "" {
+				to.Key = &r.Key
+			}
+			replaced = append(replaced, to)
 		} else if c.due > *b.locked[id].Due {
-			postponed.add(id, c)
+			postponed = append(postponed, to)
 		}
 	}
-	if n := len(replaced.id); n > 0 {
-		if _, err := b.s.sql.ExecBatch(ctx, conn, b.s.sql.Texts.Replace, replaced.args(), n); err != nil {
-			return err
-		}
+	texts := &b.s.sql.Texts
+	if _, err := b.s.sql.ExecBatch(ctx, conn, texts.Replace, sqlrun.ColumnsOf(replaced), len(replaced)); err != nil {
+		return err
 	}
-	if n := len(postponed.id); n > 0 {
-		args := dialect.Args{"id": postponed.id, "at": postponed.at}
-		if _, err := b.s.sql.ExecBatch(ctx, conn, b.s.sql.Texts.Postpone, args, n); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err := b.s.sql.ExecBatch(ctx, conn, texts.Postpone, sqlrun.ColumnsOf(postponed), len(postponed))
+	return err
 }
 
-// changedTasks are the values of Replace and Postpone.
-type changedTasks struct {
-	id dialect.Col[uuid.UUID]
-	at dialect.Col[*int64]
-	by []*InsertRow
-}
-
-func (t *changedTasks) add(id uuid.UUID, c *taskChange) {
-	t.id, t.at, t.by = append(t.id, id), append(t.at, &c.due), append(t.by, c.by)
-}
-
-func (t *changedTasks) args() dialect.Args {
-	n := len(t.by)
-	kind, priority := make(dialect.Col[string], n), make(dialect.Col[int64], n)
-	headers, payload := make(dialect.Col[*string], n), make(dialect.Col[[]byte], n)
-	size, key := make(dialect.Col[*int64], n), make(dialect.Col[*string], n)
-	for i, r := range t.by {
-		kind[i], priority[i], headers[i] = r.Kind, int64(r.Priority), r.Headers
-		payload[i], size[i] = r.Payload, sizeOf(r.Payload)
-		if r.Key != "" {
-			key[i] = &r.Key
-		}
-	}
-	return dialect.Args{
-		"id": t.id, "at": t.at, "kind": kind, "task_key": key, "priority": priority, "headers": headers,
-		"payload": payload, "payload_size": size,
-	}
+// changedTask has the values of Replace. Postpone takes the id and the due time.
+type changedTask struct {
+	ID       uuid.UUID `db:"id"`
+	Due      *int64    `db:"at"`
+	Kind     string    `db:"kind"`
+	Key      *string   `db:"task_key"`
+	Priority int64     `db:"priority"`
+	Headers  *string   `db:"headers"`
+	Payload  []byte    `db:"payload"`
+	Size     *int64    `db:"payload_size"`
 }
 
 // searchLost reports whether the batch has happened, after the answer to its commit was lost. Like the search for plain
@@ -502,9 +482,6 @@ func (b *uniqueBatch) lock(ctx context.Context, conn dialect.Conn, keys []*uniqu
 		ids[k.unfinished] = append(ids[k.unfinished], k.row.Task)
 	}
 	for _, unfinished := range []bool{false, true} {
-		if len(ids[unfinished]) == 0 {
-			continue
-		}
 		sorted := slices.SortedFunc(slices.Values(ids[unfinished]), compareIDs)
 		sorted = slices.Compact(sorted)
 		args := dialect.Args{"id": dialect.Col[uuid.UUID](sorted), "running": int64(0)}
@@ -564,9 +541,6 @@ func (b *uniqueBatch) addKeys(ctx context.Context, conn dialect.Conn, keys []*un
 			id, task = append(id, k.id), append(task, b.rows[k.rows[0]].ID)
 			scope, name, expires = append(scope, k.scope), append(name, k.name), append(expires, k.expires)
 		}
-	}
-	if len(id) == 0 {
-		return nil
 	}
 	args := dialect.Args{"queue": b.queue, "id": id, "task": task, "scope": scope, "name": name, "expires": expires}
 	_, err := b.s.sql.ExecBatch(ctx, conn, b.s.sql.Texts.AddKeys, args, len(id))
@@ -630,19 +604,13 @@ func compareIDs(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }
 // cleanKeys removes the unique keys that have expired and whose tasks are completed or removed. Other tasks exclude
 // others, or can return to the queue and do so again: their keys are checked again later.
 func (s *Store) cleanKeys(ctx context.Context) error {
-	for {
-		checked := 0
-		err := s.writeTx(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) (err error) {
+	return inBatches(ctx, func() (checked int, err error) {
+		err = s.writeTx(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) (err error) {
 			checked, err = s.cleanKeysOnce(ctx, conn)
 			return err
 		})
-		if err != nil || checked < cleanBatch {
-			return err
-		}
-		if err := Sleep(ctx, cleanPause); err != nil {
-			return err
-		}
-	}
+		return checked, err
+	})
 }
 
 // cleanKeysOnce checks some keys, and returns how many.

@@ -199,9 +199,6 @@ func (s *Store) ReadParents(ctx context.Context, child, after uuid.UUID, limit i
 // unneeded leaves out the tasks that an unfinished task of their workflow needs, for its handler reads their results.
 func (s *Store) unneeded(ctx context.Context, conn dialect.Conn, ids []uuid.UUID) ([]uuid.UUID, error) {
 	parents := only(ids, isNeeded)
-	if len(parents) == 0 {
-		return ids, nil
-	}
 	rows, err := queryIDs[sqlrun.WorkflowRow](ctx, s, conn, s.sql.Texts.NeededWorkflowTasks, parents)
 	if err != nil || len(rows) == 0 {
 		return ids, err
@@ -292,14 +289,17 @@ func (w *NewWorkflow) AwaitLaterIDs() {
 // ErrDuplicate, with the id of the existing task. If the answer is lost, it searches for the workflow for a few
 // hundred milliseconds, and returns ErrMayHaveHappened if it does not find it.
 func (s *Store) InsertWorkflow(ctx context.Context, w *NewWorkflow) (duplicate uuid.UUID, err error) {
-	err = s.addOnce(ctx, slog.String("workflow", w.ID.String()), func() (bool, error) {
+	err = s.once(ctx, func() (bool, error) {
 		return false, s.sql.Tx(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
 			duplicate, err = s.insertWorkflow(ctx, conn, w)
 			return err
 		})
-	}, func(ctx context.Context, conn dialect.Conn) (bool, error) {
-		rows, err := s.listWorkflow(ctx, conn, w.ID, uuid.Nil, 1)
-		return len(rows) > 0, err
+	}, func() bool {
+		id := slog.String("workflow", w.ID.String())
+		return s.findLost(ctx, id, func(ctx context.Context, conn dialect.Conn) (bool, error) {
+			rows, err := s.listWorkflow(ctx, conn, w.ID, uuid.Nil, 1)
+			return len(rows) > 0, err
+		})
 	})
 	return duplicate, err
 }
@@ -336,18 +336,16 @@ func (s *Store) insertWorkflow(ctx context.Context, conn dialect.Conn, w *NewWor
 			}
 		}
 	}
-	args, n := w.taskArgs()
-	if _, err = s.sql.ExecBatch(ctx, conn, s.sql.Texts.AddWorkflowTasks, args, n); err != nil {
+	if _, err = s.sql.ExecBatch(ctx, conn, s.sql.Texts.AddWorkflowTasks, w.taskArgs(), len(w.Tasks)); err != nil {
 		return uuid.Nil, err
 	}
-	if args, n = w.needArgs(); n > 0 {
-		_, err = s.sql.ExecBatch(ctx, conn, s.sql.Texts.AddWorkflowNeeds, args, n)
-	}
+	needs := w.needs()
+	_, err = s.sql.ExecBatch(ctx, conn, s.sql.Texts.AddWorkflowNeeds, sqlrun.ColumnsOf(needs), len(needs))
 	return uuid.Nil, err
 }
 
-// taskArgs returns the columns of AddWorkflowTasks, and their number of rows.
-func (w *NewWorkflow) taskArgs() (dialect.Args, int) {
+// taskArgs returns the columns of AddWorkflowTasks.
+func (w *NewWorkflow) taskArgs() dialect.Args {
 	n := len(w.Tasks)
 	id, name, queue := make(dialect.Col[uuid.UUID], n), make(dialect.Col[string], n), make(dialect.Col[string], n)
 	workflow := make(dialect.Col[uuid.UUID], n)
@@ -362,27 +360,21 @@ func (w *NewWorkflow) taskArgs() (dialect.Args, int) {
 		}
 	}
 	return dialect.Args{"id": id, "workflow_id": workflow, "name": name, "queue_name": queue, "needs": needs,
-		"dependents": dependents, "at": at, "delay": delay}, n
+		"dependents": dependents, "at": at, "delay": delay}
 }
 
-// needArgs returns the columns of AddWorkflowNeeds, and their number of rows.
-func (w *NewWorkflow) needArgs() (dialect.Args, int) {
-	var parents, children dialect.Col[uuid.UUID]
-	var policies dialect.Col[int64]
-	for i := range w.Tasks {
-		for _, parent := range w.Tasks[i].Needs {
-			parents = append(parents, w.Tasks[parent].ID)
-			children, policies = append(children, w.Tasks[i].ID), append(policies, int64(w.Tasks[i].OnFailure))
+// needs returns the rows of AddWorkflowNeeds.
+func (w *NewWorkflow) needs() (rows []sqlrun.NeedRow) {
+	for _, t := range w.Tasks {
+		for _, parent := range t.Needs {
+			rows = append(rows, sqlrun.NeedRow{Parent: w.Tasks[parent].ID, Child: t.ID, OnFailure: int64(t.OnFailure)})
 		}
 	}
-	return dialect.Args{"parent": parents, "child": children, "on_failure": policies}, len(parents)
+	return rows
 }
 
 // promote makes tasks due that wait and need nothing more.
 func (a *advance) promote(ctx context.Context, conn dialect.Conn, ready []sqlrun.WorkflowRow) error {
-	if len(ready) == 0 {
-		return nil
-	}
 	slices.SortFunc(ready, func(x, y sqlrun.WorkflowRow) int { return compareIDs(x.Task, y.Task) })
 	rows := make(map[uuid.UUID]sqlrun.WorkflowRow, len(ready))
 	ids := make(dialect.Col[uuid.UUID], 0, len(ready))
@@ -410,9 +402,6 @@ func (a *advance) promote(ctx context.Context, conn dialect.Conn, ready []sqlrun
 		id, at = append(id, w.ID), append(at, due)
 		a.promoted = append(a.promoted, Promoted{r.Queue, time.Duration(due-r.Now) * time.Microsecond})
 	}
-	if len(id) == 0 {
-		return nil
-	}
 	_, err = a.s.sql.ExecBatch(ctx, conn, a.s.sql.Texts.Postpone, dialect.Args{"id": id, "at": at}, len(id))
 	return err
 }
@@ -420,15 +409,12 @@ func (a *advance) promote(ctx context.Context, conn dialect.Conn, ready []sqlrun
 // cancel cancels what fails with a task. The tasks that need these in turn are a change of their own.
 func (a *advance) cancel(
 	ctx context.Context, conn dialect.Conn, parent uuid.UUID, name string, children []uuid.UUID) error {
-	if len(children) == 0 {
-		return nil
-	}
 	event, _ := state.Find(state.Cancel, state.Operator)
 	op := Operation{Transition: event, By: "dbq", Reason: fmt.Sprintf(
 		"it needs %q (%s), which is in POISON", name, parent)}
 	slices.SortFunc(children, compareIDs)
 	for part := range slices.Chunk(children, a.s.OperateLimit(state.Cancel)) {
-		_, changes, err := a.s.operateIn(ctx, conn, op, part)
+		_, changes, err := a.s.operate(ctx, conn, op, part)
 		if err != nil {
 			return err
 		}
@@ -440,11 +426,7 @@ func (a *advance) cancel(
 // holdBack makes reenqueued tasks wait again that need others, and records the change: what they need may have ended
 // meanwhile.
 func (s *Store) holdBack(ctx context.Context, conn dialect.Conn, moved []uuid.UUID) ([]WorkflowChange, error) {
-	ids := only(moved, InWorkflow)
-	if len(ids) == 0 {
-		return nil, nil
-	}
-	rows, err := s.workflowTasks(ctx, conn, ids)
+	rows, err := s.workflowTasks(ctx, conn, only(moved, InWorkflow))
 	if err != nil {
 		return nil, err
 	}
@@ -453,9 +435,6 @@ func (s *Store) holdBack(ctx context.Context, conn dialect.Conn, moved []uuid.UU
 		if r.Needs > 0 {
 			wait = append(wait, r.Task)
 		}
-	}
-	if len(wait) == 0 {
-		return nil, nil
 	}
 	slices.SortFunc(wait, compareIDs)
 	at := make(dialect.Col[int64], len(wait))
@@ -771,9 +750,6 @@ func (a *advance) advance(ctx context.Context, conn dialect.Conn) error {
 
 // stillPoisoned locks tasks in POISON, so that an operator does not reenqueue them until the commit.
 func (a *advance) stillPoisoned(ctx context.Context, conn dialect.Conn, ids []uuid.UUID) (out []uuid.UUID, err error) {
-	if len(ids) == 0 {
-		return nil, nil
-	}
 	rows, err := a.s.lockMovable(ctx, conn, state.Reenqueue, ids)
 	for _, r := range rows {
 		if r.State == state.Poison {
@@ -785,10 +761,7 @@ func (a *advance) stillPoisoned(ctx context.Context, conn dialect.Conn, ids []uu
 
 // needs reads what still waits for parents.
 func (a *advance) needs(ctx context.Context, conn dialect.Conn, parents []uuid.UUID) ([]sqlrun.NeedRow, error) {
-	a.last, a.more = lastID, false
-	if len(parents) == 0 {
-		return nil, nil
-	}
+	a.last = lastID
 	rows, err := sqlrun.QueryBatchAs[sqlrun.NeedRow](ctx, a.s.sql, conn, a.s.sql.Texts.WorkflowNeeds,
 		dialect.Args{"id": dialect.Col[uuid.UUID](parents), "above": a.after, "met": 0, "limit": a.limit}, len(parents))
 	if a.more = err == nil && len(rows) >= a.limit; a.more {
@@ -799,9 +772,6 @@ func (a *advance) needs(ctx context.Context, conn dialect.Conn, parents []uuid.U
 
 // meet marks what needs the parents, if it does not fail with them.
 func (a *advance) meet(ctx context.Context, conn dialect.Conn, parents []uuid.UUID, least int) error {
-	if len(parents) == 0 {
-		return nil
-	}
 	_, err := a.s.sql.ExecBatch(ctx, conn, a.s.sql.Texts.MeetNeeds, dialect.Args{
 		"id": dialect.Col[uuid.UUID](parents), "above": a.after, "last": a.last, "least": least}, len(parents))
 	return err
@@ -810,9 +780,6 @@ func (a *advance) meet(ctx context.Context, conn dialect.Conn, parents []uuid.UU
 // countNeeds subtracts what was met from the needs of tasks, and returns those that need nothing more.
 func (s *Store) countNeeds(ctx context.Context, conn dialect.Conn, met map[uuid.UUID]int64) (
 	ready []sqlrun.WorkflowRow, err error) {
-	if len(met) == 0 {
-		return nil, nil
-	}
 	byCount, all := map[int64][]uuid.UUID{}, make([]uuid.UUID, 0, len(met))
 	for child := range met {
 		all = append(all, child)
