@@ -64,16 +64,17 @@ func scan[T any](ctx context.Context, rows dialect.Rows, atMost int) ([]T, error
 	return out, err
 }
 
-// restoreAllEmpty restores the empty values that a driver read as null.
-func restoreAllEmpty(rows []dialect.Row) {
+// restoreEmpty restores the empty values of tasks that a driver read as null.
+func restoreEmpty[T any](rows []T) {
+	tasks, _ := any(rows).([]dialect.Row)
 	restore := func(b []byte, size *int64) []byte {
 		if b == nil && size != nil && *size == 0 {
 			return []byte{}
 		}
 		return b
 	}
-	for i := range rows {
-		r := &rows[i]
+	for i := range tasks {
+		r := &tasks[i]
 		r.Payload, r.Result = restore(r.Payload, r.PayloadSize), restore(r.Result, r.ResultSize)
 	}
 }

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -271,7 +270,7 @@ func (s *sweeps) begin(key sweepKey, keep time.Duration) (from sweep) {
 // advance moves a cursor forward, unless another call has begun a new round.
 func (s *sweeps) advance(key sweepKey, to sweep) {
 	s.at.update(key, func(at sweep, known bool) (sweep, bool) {
-		if known && at.began.Equal(to.began) && bytes.Compare(at.passed[:], to.passed[:]) < 0 {
+		if known && at.began.Equal(to.began) && compareIDs(at.passed, to.passed) < 0 {
 			return to, true
 		}
 		return at, known
@@ -306,7 +305,7 @@ func (s *Store) sweep(ctx context.Context, f Filter, before beforeRemoval, done 
 			s.sweeps.advance(key, at)
 			return nil
 		}
-		if f.After, at.passed = last, last; bytes.Compare(sure[:], last[:]) < 0 {
+		if f.After, at.passed = last, last; compareIDs(sure, last) < 0 {
 			at.passed = sure
 		}
 		s.sweeps.advance(key, at)

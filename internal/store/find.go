@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"math"
@@ -91,6 +92,8 @@ func (s *Store) PeekTasks(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]d
 }
 
 // Ids are UUIDs that begin with the milliseconds of their time, so their order is that of time.
+
+func compareIDs(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }
 
 // firstID returns the lowest id of a time.
 func firstID(t time.Time) uuid.UUID {

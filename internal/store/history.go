@@ -88,7 +88,7 @@ func (s *Store) Record(ctx context.Context, queue string, as []sqlrun.AttemptRow
 func (s *Store) record(ctx context.Context, conn dialect.Conn, queue string, as []sqlrun.AttemptRow) error {
 	// In the order of tasks and fences, so that two calls with the same attempts never deadlock.
 	slices.SortFunc(as, func(a, b sqlrun.AttemptRow) int {
-		return cmp.Or(slices.Compare(a.Task[:], b.Task[:]), cmp.Compare(a.Fence, b.Fence))
+		return cmp.Or(compareIDs(a.Task, b.Task), cmp.Compare(a.Fence, b.Fence))
 	})
 	for i := range as {
 		as[i].Error = limits.CutResult(as[i].Error)

@@ -156,7 +156,7 @@ func (s *Store) newInsertBatch(queue string, rows []InsertRow) *insertBatch {
 	}
 	slices.SortStableFunc(rows, func(x, y InsertRow) int {
 		if x.Reference == "" && y.Reference == "" {
-			return slices.Compare(x.ID[:], y.ID[:])
+			return compareIDs(x.ID, y.ID)
 		}
 		return cmp.Compare(x.Reference, y.Reference) // a stable sort: of two tasks with one reference, the first stays first
 	})

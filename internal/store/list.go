@@ -73,10 +73,12 @@ func (s *Store) ofState(ctx context.Context, f Filter) (reading, error) {
 			return s.pageOf(ctx, f, ids, n)
 		}, nil
 	}
-	ids, err := s.someIDs(ctx, f.Queue, index)
-	if err != nil || len(ids) > sortedMost {
+	rows, err := s.listWhere(ctx, s.sql.Texts.SomeIDs, "queue = :queue AND "+index,
+		dialect.Args{"queue": f.Queue, "limit": sortedMost + 1}, false)
+	if err != nil || len(rows) > sortedMost {
 		return nil, err
 	}
+	ids := idsOf(rows)
 	slices.SortFunc(ids, compareIDs)
 	if f.NewestFirst {
 		slices.Reverse(ids)
@@ -133,13 +135,6 @@ func (s *Store) idsByPriority(ctx context.Context, f Filter, condition string, n
 		slices.Reverse(ids)
 	}
 	return ids[:min(n, len(ids))], err
-}
-
-// someIDs reads up to sortedMost+1 ids of tasks of a queue, in the order of an index of OfState.
-func (s *Store) someIDs(ctx context.Context, queue, index string) ([]uuid.UUID, error) {
-	rows, err := s.listWhere(ctx, s.sql.Texts.SomeIDs, "queue = :queue AND "+index,
-		dialect.Args{"queue": queue, "limit": sortedMost + 1}, false)
-	return idsOf(rows), err
 }
 
 // rowsOf reads tasks without their payloads, in the order of the given ids.
@@ -403,7 +398,7 @@ func (s *Store) idOnwards(ctx context.Context, f Filter, n int) (uuid.UUID, bool
 	}
 	rows, err := readRows[dialect.Row](
 		sqlrun.Slow(ctx), s, s.sql.Texts.IDBefore, dialect.Args{"before": before, "offset": n})
-	if err != nil || len(rows) == 0 || after != uuid.Nil && slices.Compare(rows[0].ID[:], after[:]) <= 0 {
+	if err != nil || len(rows) == 0 || after != uuid.Nil && compareIDs(rows[0].ID, after) <= 0 {
 		return uuid.Nil, false, err
 	}
 	return rows[0].ID, true, nil

@@ -130,7 +130,7 @@ func (b *settleBatch) stepsOf(some func(i int) bool) (steps []settleStep) {
 
 // sort sorts settlements by id.
 func (b *settleBatch) sort(index []int) {
-	slices.SortStableFunc(index, func(x, y int) int { return slices.Compare(b.ss[x].Task[:], b.ss[y].Task[:]) })
+	slices.SortStableFunc(index, func(x, y int) int { return compareIDs(b.ss[x].Task, b.ss[y].Task) })
 }
 
 // run settles on conn. again reports that an earlier try may have happened. A row that already has the intended state,
@@ -501,7 +501,7 @@ func (b *settleBatch) record(ctx context.Context, conn dialect.Conn) error {
 			index = append(index, i)
 		}
 	}
-	slices.SortFunc(index, func(x, y int) int { return slices.Compare(b.ss[x].Task[:], b.ss[y].Task[:]) })
+	b.sort(index)
 	ids, causes := make([]uuid.UUID, len(index)), make([][]byte, len(index))
 	for k, i := range index {
 		ids[k], causes[k] = b.ss[i].Task, limits.CutResult(b.ss[i].Cause)

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -598,8 +597,6 @@ func idsOfKeys(keys []*uniqueKey) []uuid.UUID {
 	}
 	return ids
 }
-
-func compareIDs(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }
 
 // cleanKeys removes the unique keys that have expired and whose tasks are completed or removed. Other tasks exclude
 // others, or can return to the queue and do so again: their keys are checked again later.
