@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/google/uuid"
 )
 
 // CheckoutParams are the validated parameters of a checkout.
@@ -103,23 +102,16 @@ func (s *Store) findCheckout(ctx context.Context, queue, token string, known []d
 
 // searchCheckout searches once, and returns the rows that are not in known.
 func (s *Store) searchCheckout(ctx context.Context, queue, token string, known []dialect.Row) (more []dialect.Row) {
-	failed := func(err error) {
-		if err != nil {
-			s.Logger.Debug("dbq: cannot search for the tasks of a lost checkout", "queue", queue, "error", s.Scrub(err))
-		}
-	}
 	for _, text := range []string{s.sql.Texts.Held, s.sql.Texts.Exhausted} {
 		if text == "" {
 			continue
 		}
 		rows, err := s.sql.Read(ctx, text, dialect.Args{"queue": queue, "holder": token})
-		failed(err)
+		if err != nil {
+			s.Logger.Debug("dbq: cannot search for the tasks of a lost checkout", "queue", queue, "error", s.Scrub(err))
+		}
 		more = append(more, rows...)
 	}
-	seen := make(map[uuid.UUID]bool, len(known))
-	for _, r := range known {
-		seen[r.ID] = true
-	}
-	more = slices.DeleteFunc(more, func(r dialect.Row) bool { return seen[r.ID] })
-	return more
+	seen := setOf(known)
+	return slices.DeleteFunc(more, func(r dialect.Row) bool { return seen[r.ID] })
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"time"
@@ -77,7 +76,7 @@ func (s *Store) Insert(ctx context.Context, queue string, tasks []InsertRow) (ou
 		}
 		return false, err
 	}, func() bool {
-		return s.findLost(ctx, slog.String("queue", queue), func(ctx context.Context, conn dialect.Conn) (_ bool, err error) {
+		return s.findLost(ctx, queue, func(ctx context.Context, conn dialect.Conn) (_ bool, err error) {
 			out, err = b.searchLost(ctx, conn)
 			return out != nil, err
 		})
@@ -347,9 +346,9 @@ var searchPauses = []time.Duration{
 // searchTimeout bounds these searches. The call has already waited for the server.
 const searchTimeout = 5 * time.Second
 
-// findLost reports whether a call has happened, after its answer was lost. about is for the log.
+// findLost reports whether an enqueue has happened, after its answer was lost.
 func (s *Store) findLost(
-	ctx context.Context, about slog.Attr, happened func(context.Context, dialect.Conn) (bool, error),
+	ctx context.Context, queue string, happened func(context.Context, dialect.Conn) (bool, error),
 ) bool {
 	ctx, cancel := context.WithTimeout(ctx, searchTimeout)
 	defer cancel()
@@ -362,7 +361,8 @@ func (s *Store) findLost(
 			return true
 		}
 		if err != nil {
-			s.Logger.Debug("dbq: cannot search for the tasks of a lost enqueue", about, "error", s.Scrub(err))
+			s.Logger.Debug("dbq: cannot search for the tasks of a lost enqueue",
+				"queue", queue, "error", s.Scrub(err))
 			return false
 		}
 	}

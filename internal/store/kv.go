@@ -119,11 +119,17 @@ func (s *Store) SwapKV(ctx context.Context, old Record, exists bool, namespace, 
 // SwapKVTx is SwapKV of an existing record in the caller's transaction. It tries once.
 func (s *Store) SwapKVTx(ctx context.Context, tx sqlrun.Tx, old Record, value string, ttl time.Duration) (
 	done bool, err error) {
-	args, err := kvArgs(old.Namespace, old.Name, value, old.Version, ttl)
+	conn, err := s.txConn(tx)
 	if err != nil {
 		return false, err
 	}
-	conn, err := s.txConn(tx)
+	return s.setKV(ctx, conn, old, value, ttl)
+}
+
+// setKV writes a record that was read as old, unless it has changed since.
+func (s *Store) setKV(ctx context.Context, conn dialect.Conn, old Record, value string, ttl time.Duration) (
+	done bool, err error) {
+	args, err := kvArgs(old.Namespace, old.Name, value, old.Version, ttl)
 	if err != nil {
 		return false, err
 	}
@@ -222,12 +228,8 @@ func (s *Store) swapKV(ctx context.Context, conn dialect.Conn, swap *KVSwap, tas
 	if err != nil {
 		return err
 	}
-	args, err := kvArgs(swap.Old.Namespace, swap.Old.Name, value, swap.Old.Version, ttl)
-	if err != nil {
-		return err
-	}
-	changed, err := s.sql.Exec(ctx, conn, s.sql.Texts.SetKV, args)
-	if err == nil && changed == 0 {
+	done, err := s.setKV(ctx, conn, swap.Old, value, ttl)
+	if err == nil && !done {
 		err = ErrKVChanged
 	}
 	return err

@@ -37,14 +37,6 @@ func (s *Store) listWhere(ctx context.Context, text, where string, args dialect.
 	return readRows[dialect.Row](sqlrun.Slow(ctx), s, sqlrun.ListText(text, where, newest), args)
 }
 
-func idsOf(rows []dialect.Row) []uuid.UUID {
-	ids := make([]uuid.UUID, len(rows))
-	for i, r := range rows {
-		ids[i] = r.ID
-	}
-	return ids
-}
-
 // sortedMost is how many tasks of a queue and a state a list sorts, if no index has them in the order of their ids. If
 // there are more, it reads tasks by their ids until enough are of the queue.
 const sortedMost = 10_000

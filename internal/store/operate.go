@@ -312,3 +312,20 @@ func byID(rows []dialect.Row) map[uuid.UUID]dialect.Row {
 	}
 	return out
 }
+
+func idsOf(rows []dialect.Row) []uuid.UUID {
+	ids := make([]uuid.UUID, len(rows))
+	for i, r := range rows {
+		ids[i] = r.ID
+	}
+	return ids
+}
+
+// setOf returns the set of the rows' ids.
+func setOf(rows []dialect.Row) map[uuid.UUID]bool {
+	out := make(map[uuid.UUID]bool, len(rows))
+	for _, r := range rows {
+		out[r.ID] = true
+	}
+	return out
+}

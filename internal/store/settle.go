@@ -366,10 +366,7 @@ func (b *settleBatch) unlocked(ctx context.Context, conn dialect.Conn) ([]settle
 	if err != nil || len(rows) == len(ids) {
 		return b.steps, err
 	}
-	free := make(map[uuid.UUID]bool, len(rows))
-	for _, r := range rows {
-		free[r.ID] = true
-	}
+	free := setOf(rows)
 	others := slices.DeleteFunc(ids, func(id uuid.UUID) bool { return free[id] })
 	now, err := s.Peek(ctx, conn, others)
 	if err != nil {

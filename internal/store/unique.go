@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"time"
@@ -49,7 +48,7 @@ func (s *Store) InsertUnique(ctx context.Context, queue string, tasks []InsertRo
 			return false, nil // it wrote nothing
 		}
 		return false, err
-	}, func() bool { return s.findLost(ctx, slog.String("queue", queue), b.searchLost) })
+	}, func() bool { return s.findLost(ctx, queue, b.searchLost) })
 	if err != nil {
 		return nil, err
 	}

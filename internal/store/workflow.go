@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -295,8 +294,7 @@ func (s *Store) InsertWorkflow(ctx context.Context, w *NewWorkflow) (duplicate u
 			return err
 		})
 	}, func() bool {
-		id := slog.String("workflow", w.ID.String())
-		return s.findLost(ctx, id, func(ctx context.Context, conn dialect.Conn) (bool, error) {
+		return s.findLost(ctx, w.Tasks[0].Queue, func(ctx context.Context, conn dialect.Conn) (bool, error) {
 			rows, err := s.listWorkflow(ctx, conn, w.ID, uuid.Nil, 1)
 			return len(rows) > 0, err
 		})
