@@ -369,8 +369,8 @@ func (s *Store) findLost(
 	return false
 }
 
-// searchLost returns the outcome of each task after the answer to the insert was lost, or nil if it does not see it. The
-// rows were added in one transaction, so one that only it can have added proves that it happened.
+// searchLost returns the outcome of each task after the answer to the insert was lost, or nil if it does not see it.
+// The rows were added in one transaction, so one that only it can have added proves that it happened.
 func (b *insertBatch) searchLost(ctx context.Context, conn dialect.Conn) ([]Inserted, error) {
 	rows, err := b.s.Peek(ctx, conn, b.ids)
 	if err != nil {
