@@ -8,7 +8,6 @@ import (
 	"database/sql"
 	"errors"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -61,7 +60,7 @@ func New(s *sqlrun.Session, o Options) *Store {
 		if _, err := out.enqueueNotices(ctx, conn, queue, ids, out.deadLetterQueue); err != nil {
 			return err
 		}
-		_, err := out.addChanges(ctx, conn, slices.DeleteFunc(ids, func(id uuid.UUID) bool { return !isNeeded(id) }))
+		_, err := out.addChanges(ctx, conn, only(ids, isNeeded))
 		return err
 	}
 	return out
