@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 func TestParseDSN(t *testing.T) {
@@ -69,9 +71,7 @@ func TestTakeConns(t *testing.T) {
 		"pool_max_conns=10000&options=-c%20a": {10000, "options=-c+a"},
 	} {
 		params, err := url.ParseQuery(query)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		conns, err := DSN{Params: params}.TakeConns()
 		if err != nil || conns != want.conns || params.Encode() != want.rest {
 			t.Errorf("%s: got %d %s %v, want %d %s", query, conns, params.Encode(), err, want.conns, want.rest)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 )
 
@@ -89,9 +90,7 @@ func TestStatementFiles(t *testing.T) {
 		}
 	}
 	sections, err := os.ReadFile(path.Join(repository, "internal/gen/statements.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	section := ""
 	for line := range strings.Lines(string(sections)) {
 		if m := heading.FindStringSubmatch(line); m != nil {

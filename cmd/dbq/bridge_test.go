@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/dbq-go/dbq/bridge"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // TestBridgeForwards forwards tasks to another file directly, and on to a third one over HTTP.
@@ -18,9 +19,7 @@ func TestBridgeForwards(t *testing.T) {
 		u.run("--dsn", file, "migrate").ok()
 	}
 	u.run("--dsn", "a.db", "enqueue", "--queue", "out", "--payload", "hello", "--kind", "greet", "--key", "k").ok()
-	if err := os.WriteFile(filepath.Join(u.dir, "to"), []byte("b.db\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(filepath.Join(u.dir, "to"), []byte("b.db\n"), 0o600))
 	u.run("--dsn", "a.db", "bridge", "--queue", "out", "--to-queue", "mid", "--to-dsn-file", "to", "--until-empty").ok()
 	if got := u.run("--dsn", "a.db", "list", "--queue", "out").ok(); !strings.Contains(got, "COMPLETED") {
 		t.Errorf("the near task is %s", got)

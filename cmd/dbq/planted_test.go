@@ -16,6 +16,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // TestServersShowNoSecret plants a secret wherever dbq serve and dbq bridge have one, makes calls of all kinds fail,
@@ -25,9 +26,7 @@ func TestServersShowNoSecret(t *testing.T) {
 	u.env = append(u.env, logEverything+"=1")
 	file := func(name, content string) string {
 		path := filepath.Join(u.dir, name)
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, os.WriteFile(path, []byte(content), 0o600))
 		return path
 	}
 	dsn := "guarded://app:planted-password@db.example:7" + filepath.Join(u.dir, "q.db") + "?token=planted-parameter"
@@ -46,9 +45,7 @@ func TestServersShowNoSecret(t *testing.T) {
 	cli("migrate").ok()
 	token := u.run("--dsn-file", "dsn", "--json", "token", "create", "ops", "--role", "admin", "--payloads").ok()
 	var created struct{ Secret string }
-	if err := json.Unmarshal([]byte(token), &created); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, json.Unmarshal([]byte(token), &created))
 	secrets["the token's secret"] = created.Secret[len(created.Secret)-64:]
 
 	s := u.serveProcess("--quiet=false", "--config", file("serve.yaml", `
@@ -69,9 +66,7 @@ receivers: [{path: /hooks/shop, database: shop, queue: in, secret_files: [`+hook
 	call := func(method, path, body string, headers ...string) string {
 		t.Helper()
 		r, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("Cookie", "session=planted-cookie")
 		r.Header.Set("X-Request-Id", "planted id")
@@ -79,14 +74,10 @@ receivers: [{path: /hooks/shop, database: shop, queue: in, secret_files: [`+hook
 			r.Header.Set(headers[i], headers[i+1])
 		}
 		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		defer answer.Body.Close()
 		b, err := io.ReadAll(answer.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		text := string(b)
 		if !strings.HasSuffix(path, "/checkout") { // a worker gets what it needs
 			fmt.Fprintf(&shown, "%s %v: %v %s\n", method, answer.Status, answer.Header, text)
@@ -154,9 +145,7 @@ receivers: [{path: /hooks/shop, database: shop, queue: in, secret_files: [`+hook
 
 	// The database fails.
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(u.dir, "q.db")+"?_pragma=busy_timeout(30000)")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer db.Close()
 	for _, table := range []string{"dbq_step", "dbq_task", "dbq_kv"} {
 		if _, err := db.Exec("DROP TABLE " + table); err != nil {
@@ -193,9 +182,7 @@ receivers: [{path: /hooks/shop, database: shop, queue: in, secret_files: [`+hook
 func leaseKeyOf(t *testing.T, dsn string) string {
 	t.Helper()
 	c, err := dbq.Open(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer c.Close()
 	r, exists, err := access.Of(c).Store.GetKV(t.Context(), "api", "lease-key")
 	if err != nil || !exists || r.Value == "" {

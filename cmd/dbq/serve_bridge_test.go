@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/bridge"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // TestServeForwardsThroughAKill forwards tasks from one file to a second one directly, and from there to a third one
@@ -121,9 +122,7 @@ receivers:
 		}
 	}
 	answer, err := http.Post(s.url+"/hooks/shop", "application/json", strings.NewReader("{}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	answer.Body.Close()
 	if answer.StatusCode != http.StatusBadRequest {
 		t.Errorf("an unsigned message gets %d, want 400", answer.StatusCode)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/coreos/go-oidc/v3/oidc/oidctest"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // TestServeAcceptsTokensOfAProvider calls a server with tokens of a provider, and while the provider is down.
@@ -24,16 +25,14 @@ func TestServeAcceptsTokensOfAProvider(t *testing.T) {
 	u := newUser(t)
 	u.run("migrate", "--dsn", "a.db").ok()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	provider := &oidctest.Server{Algorithms: []string{oidc.ES256}, PublicKeys: []oidctest.PublicKey{
 		{PublicKey: key.Public(), KeyID: "k", Algorithm: oidc.ES256}}}
 	login := httptest.NewServer(provider)
 	defer login.Close()
 	provider.SetIssuer(login.URL)
 	config := filepath.Join(u.dir, "serve.yaml")
-	if err := os.WriteFile(config, []byte(`
+	check.OK(t, os.WriteFile(config, []byte(`
 databases: {shop: {dsn: a.db}}
 auth:
   oidc:
@@ -42,9 +41,7 @@ auth:
     groups_claim: realm_access.roles
     skew: 10s
     rules: [{group: ops, role: operator}, {role: viewer}]
-`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+`), 0o600))
 	token := func(audience, group string) string {
 		return oidctest.SignIDToken(key, "k", oidc.ES256, fmt.Sprintf(
 			`{"iss":%q,"aud":%q,"sub":"ann","exp":%d,"realm_access":{"roles":[%q]}}`,
@@ -54,15 +51,11 @@ auth:
 	pause := func(s *serving, token string, want int) {
 		t.Helper()
 		r, err := http.NewRequest("POST", s.url+"/v1/db/shop/queues/mail/pause", strings.NewReader("{}"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("Authorization", "Bearer "+token)
 		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		answer.Body.Close()
 		if answer.StatusCode != want {
 			t.Errorf("got %d, want %d", answer.StatusCode, want)

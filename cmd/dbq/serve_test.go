@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // serving is a dbq serve of a test.
@@ -128,9 +130,7 @@ func TestServeRefusesInvalidConfigurations(t *testing.T) {
 	u := newUser(t)
 	file := func(text string) string {
 		path := filepath.Join(t.TempDir(), "serve.yaml")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	const dsn = "postgres://app:planted@127.0.0.1:1/shop?connect_timeout=1"
@@ -172,9 +172,7 @@ func TestExamplesOfTheHTTPPageRun(t *testing.T) {
 		}
 	}
 	page, err := os.ReadFile("../../docs/http.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	script := "set -euo pipefail\n"
 	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(page), -1)
 	for _, m := range blocks {
@@ -206,27 +204,21 @@ func TestServeAcceptsTokensAndAProxy(t *testing.T) {
 		t.Fatalf("%v: %s", err, created)
 	}
 	config := filepath.Join(t.TempDir(), "serve.yaml")
-	if err := os.WriteFile(config, []byte("databases: {shop: {dsn: a.db}}\nauth:\n  tokens: shop\n  proxy:\n"+
+	check.OK(t, os.WriteFile(config, []byte("databases: {shop: {dsn: a.db}}\nauth:\n  tokens: shop\n  proxy:\n"+
 		"    from: [127.0.0.0/8]\n    user_header: X-User\n    rules: [{user: ann, role: operator, payloads: true}]\n"+
 		"redact: [{queue: mail, paths: [$..secret]}]\n",
-	), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	), 0o600))
 	s := u.serve("--config", config)
 	call := func(method, path string, headers ...string) (int, string) {
 		t.Helper()
 		r, err := http.NewRequest(method, s.url+path, strings.NewReader("{}"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		r.Header.Set("Content-Type", "application/json")
 		for i := 0; i+1 < len(headers); i += 2 {
 			r.Header.Set(headers[i], headers[i+1])
 		}
 		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		defer answer.Body.Close()
 		b, _ := io.ReadAll(answer.Body)
 		return answer.StatusCode, string(b)
@@ -285,9 +277,7 @@ func TestServeEndsConnectionsWhoseBodyNeverComes(t *testing.T) {
 	conns := map[string]net.Conn{}
 	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/v1/databases", "/login", "//healthz", "/v1/../x"} {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
 		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n", path)
 		conns[path] = conn
