@@ -62,6 +62,7 @@ func takenOver(r dialect.Row) *Attempt {
 }
 
 func attemptOf(r sqlrun.AttemptRow) Attempt {
-	return Attempt{Task: r.Task, Queue: r.Queue, Attempt: r.Attempt, Fence: r.Fence, Outcome: AttemptOutcome(r.Outcome),
-		Taken: fromMicros(&r.Taken), Ended: fromMicros(&r.Ended), Worker: r.Worker, Error: string(r.Error)}
+	return Attempt{Task: r.Task, Queue: r.Queue, Attempt: int(r.Attempt), Fence: r.Fence,
+		Outcome: AttemptOutcome(r.Outcome), Taken: fromMicros(&r.Taken), Ended: fromMicros(&r.Ended), Worker: r.Worker,
+		Error: string(r.Error)}
 }

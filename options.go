@@ -148,11 +148,6 @@ func WithoutNotify() Option {
 	return func(c *config) error { c.withoutNotify = true; return nil }
 }
 
-// WithClock sets the clock for the timestamps in new ids, for tests. Nothing else depends on a client's clock.
-func WithClock(now func() time.Time) Option {
-	return setting("WithClock", now != nil, "a function", func(c *config) { c.clock = now })
-}
-
 // WithPassword sets a function that returns the password of each new connection, instead of the one in the DSN: for
 // passwords that expire, such as the tokens of a cloud's IAM. It may be called by several goroutines, and its context
 // has the time that is left for the connection. If it fails, the database counts as unavailable. Open refuses it for

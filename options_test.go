@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/sqlite"
@@ -45,15 +44,14 @@ func TestDefaults(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	t.Parallel()
-	clock := func() time.Time { return time.Unix(1, 0) }
 	c, err := newConfig("", []Option{
 		WithPrefix("q_"), WithSchema("jobs"), WithStrategy(dialect.CAS), WithName("me"), WithMaxAttempts(3),
-		WithMaxPayload(7), WithMigrate(), WithLogger(slog.Default()), WithClock(clock), WithMaxCheckoutBytes(8),
+		WithMaxPayload(7), WithMigrate(), WithLogger(slog.Default()), WithMaxCheckoutBytes(8),
 	})
 	check.OK(t, err)
 	if c.names != (dialect.Names{Schema: "jobs", Prefix: "q_"}) || c.strategy != dialect.CAS || c.name != "me" ||
 		c.maxAttempts != 3 || c.maxPayload != 7 || c.maxCheckoutBytes != 8 || !c.migrate ||
-		c.logger != slog.Default() || !c.clock().Equal(clock()) {
+		c.logger != slog.Default() {
 		t.Errorf("got %+v", c)
 	}
 }
@@ -81,7 +79,6 @@ func TestRefusedOptions(t *testing.T) {
 		"payload none":            WithMaxPayload(0),
 		"checkout bytes none":     WithMaxCheckoutBytes(0),
 		"no logger":               WithLogger(nil),
-		"no clock":                WithClock(nil),
 		"no password":             WithPassword(nil),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -112,8 +109,7 @@ func TestRepeatedOptionIsRefused(t *testing.T) {
 	for name, opt := range map[string]Option{
 		"WithPrefix": WithPrefix("q_"), "WithSchema": WithSchema("jobs"), "WithStrategy": WithStrategy(dialect.CAS),
 		"WithName": WithName("me"), "WithMaxAttempts": WithMaxAttempts(3), "WithMaxPayload": WithMaxPayload(7),
-		"WithLogger": WithLogger(slog.Default()), "WithClock": WithClock(time.Now),
-		"WithMaxCheckoutBytes": WithMaxCheckoutBytes(7),
+		"WithLogger": WithLogger(slog.Default()), "WithMaxCheckoutBytes": WithMaxCheckoutBytes(7),
 	} {
 		_, err := newConfig("", []Option{opt, opt})
 		if !errors.Is(err, ErrOption) || !strings.Contains(err.Error(), name+" is given twice") {

@@ -86,8 +86,8 @@ type Server struct {
 	// RollsBack reports that the server can roll back a transaction by itself, as after a deadlock, without a later
 	// error: each following statement autocommits, and COMMIT succeeds.
 	RollsBack bool
-	// LongLockWaits says that a statement may wait longer than a second for a row that another transaction has locked,
-	// whatever :lock_wait is: batches that settle then ask for Statements.LockFree first.
+	// LongLockWaits reports that a statement can wait more than a second for a locked row, whatever :lock_wait is.
+	// Settling batches then run Statements.LockFree first.
 	LongLockWaits bool
 	// Notifies reports that Statements.Notify works here. Without it, workers find tasks only by polling.
 	Notifies bool

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A Line is a network connection that knows when bytes last arrived on it. So a call can tell an answer that is long
-// under way from a server that is silent.
+// A Line is a network connection that knows when bytes last arrived on it. A call uses it to tell a slow answer from a
+// silent server.
 type Line struct {
 	net.Conn
 	arrived atomic.Int64 // since started

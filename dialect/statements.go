@@ -1,7 +1,6 @@
 package dialect
 
 import (
-	"reflect"
 	"strings"
 
 	"github.com/dbq-go/dbq/state"
@@ -14,7 +13,7 @@ import (
 // statement returns nothing unless its comment lists columns, which are found by name.
 //
 // A dialect must set the first fields, but for those that say when they may be empty. Most need some of Optional. A
-// first version can leave Defaulted empty. The tags describe the fields to tests and tools; see FieldOf.
+// first version can leave Defaulted empty. The tags describe the fields to tests and tools.
 type Statements struct {
 	Style PlaceholderStyle `part:"yes"`
 	// Begin starts a write transaction at READ COMMITTED or the engine's equivalent. If it is empty, the driver begins
@@ -58,7 +57,8 @@ type Statements struct {
 	// The row becomes due at :at, or :after from now; if both are null it is parked. :state ERROR with a due time becomes
 	// POISON if attempt >= max_attempts. :uncount is subtracted from the attempts. A null :result keeps the old result if
 	// :state is CREATED, and clears it otherwise. A COMPLETED task has no progress; any other keeps the latest. If
-	// :callers_tx is 1, the transaction is a caller's, and may keep less if reading it would lock a renewal.
+	// :callers_tx is 1, the statement runs in a caller's transaction. It may then keep an older progress, if reading the
+	// latest would block a renewal.
 	//
 	// Settle and Remove wait at most :lock_wait milliseconds for a row that another transaction has locked, and then fail
 	// with class Conflict. If :lock_wait is null, as in a caller's transaction, the session's limit applies. A dialect
@@ -190,8 +190,9 @@ type Defaulted struct {
 	// Archive copies the rows :id, which Purgeable has locked, into the archive: Purge follows in the same transaction. A
 	// row of the archive with the same id and fence does not change.
 	Archive Batch `columns:"id"`
-	// AddStatistics adds rows to the table of statistics. A row that exists is an error of class Duplicate.
-	AddStatistics Batch `columns:"StatisticsColumns"`
+	// AddStatistics adds rows to the table of statistics. A row that exists is an error of class Duplicate. The columns
+	// are those of the table, except that :queue_name, :began and :errors are queue, since and error there.
+	AddStatistics Batch
 }
 
 // Optional are statements and parts of statements that some engines need, and others do without.
@@ -249,44 +250,6 @@ type Optional struct {
 // InsertColumns are the columns of Insert.
 var InsertColumns = []string{"id", "reused", "reference", "kind", "task_key", "priority", "at", "delay",
 	"max_attempts", "headers", "payload"}
-
-// StatisticsColumns are the columns of AddStatistics: queue_name, began and errors are queue, since and error in the
-// table, and the others have the same names.
-var StatisticsColumns = []string{"queue_name", "step", "began", "source", "enqueued", "started", "completed",
-	"failed", "poisoned", "released", "created", "processing", "errors", "poison", "due", "parked", "oldest_due",
-	"latency", "run_time"}
-
-// A StatementField describes a field of Statements.
-type StatementField struct {
-	Name string
-	// Args are the names of the values that the statement may use, its tag args, and Columns, its tag columns, of those
-	// with one value for each row of a batch. For bytes such as :payload there may be their length, :payload_size, which
-	// is null for null. The statements of Own may use others.
-	Args, Columns []string
-	// Default reports that the core writes the text if the field is empty. Optional reports that it may stay empty.
-	Default, Optional bool
-	// Part reports that the field is not run by itself: it is a part of other statements, or describes them.
-	Part bool
-}
-
-// FieldOf describes the field of Statements with a name. For another name, it returns the zero value.
-func FieldOf(name string) StatementField {
-	f, found := reflect.TypeFor[Statements]().FieldByName(name)
-	if !found {
-		return StatementField{}
-	}
-	_, defaulted := reflect.TypeFor[Defaulted]().FieldByName(name)
-	_, optional := reflect.TypeFor[Optional]().FieldByName(name)
-	columns := strings.Fields(f.Tag.Get("columns"))
-	switch name {
-	case "Insert":
-		columns = InsertColumns
-	case "AddStatistics":
-		columns = StatisticsColumns
-	}
-	return StatementField{Name: f.Name, Args: strings.Fields(f.Tag.Get("args")), Columns: columns, Default: defaulted,
-		Optional: optional || f.Tag.Get("empty") == "allowed", Part: f.Tag.Get("part") == "yes"}
-}
 
 // ReadNow returns the statement that reads the database's clock, as now.
 func (st *Statements) ReadNow() string {

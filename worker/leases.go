@@ -110,9 +110,9 @@ func (s *leases) giveUp(l *leased) {
 	s.remove(l)
 }
 
-// unmark records that a task is released that may be marked as started, though its handler was not called. If its
-// lease ended first, the attempt would count. So its release is tried until the database answers, and the worker
-// checks nothing out before if that lease may have ended.
+// unmark records the release of a task that may be marked as started although its handler was not called. If its lease
+// ended first, the attempt would count. So its release is tried until the database answers, and the worker checks
+// nothing out before if that lease may have ended.
 func (s *leases) unmark(l *leased) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

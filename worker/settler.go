@@ -171,9 +171,8 @@ const lockedMaxPause = 250 * time.Millisecond
 const remoteMaxPause = 10 * time.Second
 
 // lockedSettlements are settlements of tasks whose rows other transactions have locked, or which alone make a server
-// fail. They are retried until they
-// succeed, the lease is lost, or the run ends. Meanwhile their leases are renewed, and other tasks are settled as
-// usual.
+// fail. They are retried until they succeed, the lease is lost, or the run ends. Meanwhile their leases are renewed,
+// and other tasks are settled as usual.
 type lockedSettlements struct {
 	mu      sync.Mutex
 	list    []settlement

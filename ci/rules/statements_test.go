@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/internal/check"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 )
 
 // dialects are the directories whose files of SQL have the same names and statements.
@@ -82,7 +82,7 @@ func TestStatementFiles(t *testing.T) {
 		if len(expected) == 0 {
 			expected = dialects
 		}
-		if f := dialect.FieldOf(name); f.Default || f.Optional {
+		if f := sqlrun.FieldOf(name); f.Default || f.Optional {
 			continue
 		}
 		if slices.Sort(have[name]); !slices.Equal(have[name], expected) {

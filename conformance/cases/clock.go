@@ -5,6 +5,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/access"
 	"github.com/google/uuid"
 )
 
@@ -22,10 +23,10 @@ func clockCases() []Case {
 // skewed returns clients with wrong clocks, by what is wrong.
 func (t *test) skewed() map[string]*dbq.Client {
 	off := func(d time.Duration) *dbq.Client {
-		return t.open(dbq.WithClock(func() time.Time { return time.Now().Add(d) }))
+		return t.open(access.WithClock(func() time.Time { return time.Now().Add(d) }))
 	}
 	return map[string]*dbq.Client{"an hour fast": off(time.Hour), "an hour slow": off(-time.Hour),
-		"of 1980": t.open(dbq.WithClock(func() time.Time {
+		"of 1980": t.open(access.WithClock(func() time.Time {
 			return time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 		}))}
 }

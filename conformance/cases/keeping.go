@@ -46,7 +46,7 @@ func keepingCases() []Case {
 func (t *test) record(q *dbq.Queue, as ...dbq.Attempt) {
 	rows := make([]sqlrun.AttemptRow, len(as))
 	for i, a := range as {
-		rows[i] = sqlrun.AttemptRow{Task: a.Task, Attempt: a.Attempt, Fence: a.Fence, Outcome: string(a.Outcome),
+		rows[i] = sqlrun.AttemptRow{Task: a.Task, Attempt: int64(a.Attempt), Fence: a.Fence, Outcome: string(a.Outcome),
 			Taken: a.Taken.UnixMicro(), Ended: a.Ended.UnixMicro(), Worker: a.Worker, Error: []byte(a.Error)}
 	}
 	t.must(access.Of(q.Client()).Store.Record(t.ctx, q.Name(), rows))
@@ -184,7 +184,7 @@ func keepingClean(t *test) {
 func keepingLate(t *test) {
 	const keep = 400 * time.Millisecond
 	// so that cleaning passes the ids at once
-	c, q := t.openQueue(dbq.WithClock(func() time.Time { return time.Now().Add(-time.Hour) }))
+	c, q := t.openQueue(access.WithClock(func() time.Time { return time.Now().Add(-time.Hour) }))
 	early, late := t.takeNew(q, dbq.NewTask{}, long), t.takeNew(q, dbq.NewTask{}, long)
 	t.must(q.Complete(t.ctx, early.Lease, nil))
 	t.awaitAge(c, early.ID, keep)

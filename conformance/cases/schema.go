@@ -183,7 +183,7 @@ func schemaStatements(t *test) {
 		if f.Anonymous {
 			continue
 		}
-		mayBeEmpty := dialect.FieldOf(field).Optional
+		mayBeEmpty := sqlrun.FieldOf(field).Optional
 		switch x := v.Interface().(type) {
 		case dialect.PlaceholderStyle, bool, []state.State:
 		case string:
@@ -233,7 +233,7 @@ func (t *test) checkStatement(field, text string, mayBeEmpty bool) {
 	if _, asks := t.dialect().(dialect.Searcher); field == "Own" || field == "Next" && asks {
 		return // only the dialect knows the values
 	}
-	f := dialect.FieldOf(field)
+	f := sqlrun.FieldOf(field)
 	documented := slices.Concat(f.Args, f.Columns)
 	for _, m := range valueName.FindAllStringSubmatch(text, -1) {
 		t.failIf(!slices.Contains(documented, strings.TrimSuffix(m[1], "_size")),

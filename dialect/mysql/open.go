@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -19,9 +18,8 @@ const (
 	// lockWait is how many whole seconds a statement waits for a row that another transaction has locked. The client's
 	// own sessions use the minimum, since a batch that waits delays everything in it; transactions that the program
 	// begins use the server's setting.
-	lockWait     = "innodb_lock_wait_timeout"
-	defaultConns = 16
-	dialTimeout  = 10 * time.Second
+	lockWait    = "innodb_lock_wait_timeout"
+	dialTimeout = 10 * time.Second
 )
 
 // passed has the parameters that are passed to the driver unchanged.
@@ -122,7 +120,10 @@ func config(dsn string) (cfg *driver.Config, addresses []string, conns int, err 
 		}
 		addresses = append(addresses, net.JoinHostPort(host, port))
 	}
-	conns, params, err := parameters(d.Params)
+	if conns, err = d.TakeConns(); err != nil {
+		return nil, nil, 0, err
+	}
+	params, err := parameters(d.Params)
 	if err != nil {
 		return nil, nil, 0, err
 	}
@@ -163,24 +164,18 @@ func config(dsn string) (cfg *driver.Config, addresses []string, conns int, err 
 	return cfg, addresses, conns, nil
 }
 
-// parameters splits a DSN's parameters into dbq's own and the driver's.
-func parameters(query url.Values) (conns int, forDriver url.Values, err error) {
-	conns, forDriver = defaultConns, url.Values{}
+// parameters returns the driver's parameters of a DSN.
+func parameters(query url.Values) (url.Values, error) {
+	forDriver := url.Values{}
 	for name := range query {
-		value := query.Get(name)
 		switch {
-		case name == "pool_max_conns":
-			conns, err = strconv.Atoi(value)
-			if err != nil || conns < 1 || conns > 10_000 {
-				return 0, nil, unusable("pool_max_conns must be a number from 1 to 10000")
-			}
 		case name == "socket", name == "tls_ca", name == "tls" && query.Has("tls_ca"): // see config
 		case slices.Contains(passed, name):
-			forDriver.Set(name, value)
+			forDriver.Set(name, query.Get(name))
 		default:
-			return 0, nil, unusable("the parameter %q is not one that dbq accepts; known are pool_max_conns, socket, tls_ca, %s",
+			return nil, unusable("the parameter %q is not one that dbq accepts; known are pool_max_conns, socket, tls_ca, %s",
 				name, strings.Join(passed, ", "))
 		}
 	}
-	return conns, forDriver, nil
+	return forDriver, nil
 }

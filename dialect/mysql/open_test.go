@@ -14,19 +14,19 @@ import (
 func TestOpenReadsADSN(t *testing.T) {
 	t.Parallel()
 	dialecttest.Opens(t, Open, map[string]int{
-		"mysql://h/d":                                         defaultConns,
-		"mysql://app@h:3307/d":                                defaultConns,
-		"mysql://app:hush@h/d?":                               defaultConns,
-		"MariaDB://app:hush@h/d":                              defaultConns,
+		"mysql://h/d":                                         16,
+		"mysql://app@h:3307/d":                                16,
+		"mysql://app:hush@h/d?":                               16,
+		"MariaDB://app:hush@h/d":                              16,
 		"tidb://app@h:4000/d?pool_max_conns=1":                1,
-		"mysql://app:p%40ss%2Fword%3F@h/d":                    defaultConns,
-		"mysql://app@[::1]:3306/d":                            defaultConns,
-		"mysql://app@[::1]/d":                                 defaultConns,
-		"mariadb://h/d?tls=skip-verify&timeout=2s":            defaultConns,
+		"mysql://app:p%40ss%2Fword%3F@h/d":                    16,
+		"mysql://app@[::1]:3306/d":                            16,
+		"mysql://app@[::1]/d":                                 16,
+		"mariadb://h/d?tls=skip-verify&timeout=2s":            16,
 		"mysql://h/d?pool_max_conns=10000&readTimeout=30s":    10000,
-		"mysql://h/d?allowNativePasswords=true&compress=true": defaultConns,
-		"mysql://app:hush@one,two:3307,[::1]:3308/d":          defaultConns,
-		"mysql://app:hush@/d?socket=/run/mysqld/mysqld.sock":  defaultConns,
+		"mysql://h/d?allowNativePasswords=true&compress=true": 16,
+		"mysql://app:hush@one,two:3307,[::1]:3308/d":          16,
+		"mysql://app:hush@/d?socket=/run/mysqld/mysqld.sock":  16,
 	})
 }
 

@@ -6,14 +6,11 @@ import (
 	"net"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/dbq-go/dbq/dialect"
 	driver "github.com/sijms/go-ora/v2"
 )
-
-const defaultConns = 16
 
 // passed are the options that go to go-ora as they are, in its spelling: where the server is, the client, and how
 // what is sent is protected. Those that change how values are read or written (LOB FETCH, CHARSET, SERVER LOCATION,
@@ -70,7 +67,10 @@ func config(dsn string, password dialect.Password) (text string, conns int, err 
 	if err != nil {
 		return "", 0, err
 	}
-	conns, options, err := parameters(d.Params)
+	if conns, err = d.TakeConns(); err != nil {
+		return "", 0, err
+	}
+	options, err := parameters(d.Params)
 	switch {
 	case err != nil:
 		return "", 0, err
@@ -123,23 +123,18 @@ func checkDescriptor(d dialect.DSN, described string) error {
 	return nil
 }
 
-// parameters separates dbq's own from go-ora's, which are spelled in any case, with spaces.
-func parameters(query url.Values) (conns int, forDriver url.Values, err error) {
-	conns, forDriver = defaultConns, url.Values{}
+// parameters returns go-ora's options, which are spelled in any case, with spaces.
+func parameters(query url.Values) (url.Values, error) {
+	forDriver := url.Values{}
 	for name, values := range query {
 		known := strings.ToUpper(strings.ReplaceAll(name, "_", " "))
 		switch {
-		case name == "pool_max_conns":
-			conns, err = strconv.Atoi(values[0])
-			if err != nil || conns < 1 || conns > 10_000 {
-				return 0, nil, unusable("pool_max_conns must be a number from 1 to 10000")
-			}
 		case slices.Contains(passed, known) && !forDriver.Has(known):
 			forDriver[known] = values
 		default:
-			return 0, nil, unusable("the parameter %q is not one that dbq leaves to you, or is there twice; "+
+			return nil, unusable("the parameter %q is not one that dbq leaves to you, or is there twice; "+
 				"known are pool_max_conns, %s", name, strings.Join(passed, ", "))
 		}
 	}
-	return conns, forDriver, nil
+	return forDriver, nil
 }

@@ -14,16 +14,16 @@ import (
 func TestOpenReadsADSN(t *testing.T) {
 	t.Parallel()
 	dialecttest.Opens(t, Open, map[string]int{
-		"oracle://app:hush@h/service":                                          defaultConns,
-		"oracle://app:hush@h:1522/service?":                                    defaultConns,
-		"Oracle://app:hush@[::1]:1521/service":                                 defaultConns,
-		"oracle://app:hush@[::1]/service":                                      defaultConns,
+		"oracle://app:hush@h/service":                                          16,
+		"oracle://app:hush@h:1522/service?":                                    16,
+		"Oracle://app:hush@[::1]:1521/service":                                 16,
+		"oracle://app:hush@[::1]/service":                                      16,
 		"oracle://app:p%40ss%2Fword%3F@h/service?pool_max_conns=3":             3,
-		"oracle://app:hush@h/?SID=xe":                                          defaultConns,
-		"oracle://app:hush@h/service?ssl=enable&ssl+verify=false":              defaultConns,
-		"oracle://app:hush@h/service?SSL_VERIFY=false&connection%20timeout=10": defaultConns,
-		"oracle://h/service?AUTH+TYPE=OS":                                      defaultConns,
-		"oracle://app:hush@h/service?server=h2:1521&server=h3:1521":            defaultConns,
+		"oracle://app:hush@h/?SID=xe":                                          16,
+		"oracle://app:hush@h/service?ssl=enable&ssl+verify=false":              16,
+		"oracle://app:hush@h/service?SSL_VERIFY=false&connection%20timeout=10": 16,
+		"oracle://h/service?AUTH+TYPE=OS":                                      16,
+		"oracle://app:hush@h/service?server=h2:1521&server=h3:1521":            16,
 	})
 }
 

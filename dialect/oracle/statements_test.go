@@ -243,7 +243,7 @@ func TestEveryStatementIsValidOracleSQL(t *testing.T) {
 			field := f.Name
 			read := slices.ContainsFunc(all, func(x sent) bool { return strings.HasPrefix(x.name+" ", field+" ") })
 			events := field == "Movable" || field == "Move" // everything has one for each event
-			if !read && !events && !f.Anonymous && !st.FieldByIndex(f.Index).IsZero() && !dialect.FieldOf(field).Part {
+			if !read && !events && !f.Anonymous && !st.FieldByIndex(f.Index).IsZero() && !sqlrun.FieldOf(field).Part {
 				t.Errorf("%s was not read", field)
 			}
 		}

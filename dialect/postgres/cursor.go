@@ -64,6 +64,14 @@ func deadTuples(s *dialect.Session, query search.Query) search.DeadTuples {
 	}
 }
 
+// Next determines when a task is due. Like a small checkout, it starts at the cursor.
+func (Dialect) Next(ctx context.Context, s *dialect.Session, conn dialect.Conn, queue string) ([]dialect.Row, error) {
+	query := func(text string, args dialect.Args) ([]dialect.Row, error) { return s.Query(ctx, conn, text, args) }
+	bind := func(since []int64) dialect.Args { return dialect.Args{"queue": queue, "since": since} }
+	slow := func(time.Duration) (bool, error) { return deadTuples(s, query)() }
+	return search.NextFrom(s, s.Statements.Own["oldest"].SQL, queue, query, bind, slow)
+}
+
 // Backdated implements dialect.Searcher.
 func (Dialect) Backdated(s *dialect.Session, queue string, by time.Duration) {
 	search.CursorOf(s, queue).Backdated(by)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -15,10 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-const (
-	defaultConns   = 16
-	connectTimeout = 10 * time.Second
-)
+const connectTimeout = 10 * time.Second
 
 // Open makes the pool for a DSN such as postgres://user:password@host:5432/database?sslmode=require. Its parameters are
 // those of pgx and libpq, and pool_max_conns (16 by default): how many connections the client may have, and as many
@@ -63,7 +59,7 @@ func config(dsn string) (cfg *pgx.ConnConfig, conns int, chooses bool, err error
 	if err != nil {
 		return nil, 0, false, err
 	}
-	if conns, err = takeConns(d.Params); err != nil {
+	if conns, err = d.TakeConns(); err != nil {
 		return nil, 0, false, err
 	}
 	password, hasPassword := d.Password, d.HasPassword
@@ -134,18 +130,4 @@ func several(cfg *pgx.ConnConfig) bool {
 	return slices.ContainsFunc(cfg.Fallbacks, func(f *pgconn.FallbackConfig) bool {
 		return f.Host != cfg.Host || f.Port != cfg.Port
 	})
-}
-
-// takeConns removes pool_max_conns from the parameters, because the server does not know it.
-func takeConns(params url.Values) (int, error) {
-	text := params.Get("pool_max_conns")
-	params.Del("pool_max_conns")
-	if text == "" {
-		return defaultConns, nil
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > 10_000 {
-		return 0, fmt.Errorf("%w: pool_max_conns must be a number from 1 to 10000", dialect.ErrDSN)
-	}
-	return n, nil
 }

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"net/url"
 	"testing"
 
 	"github.com/dbq-go/dbq/dialect"
@@ -12,26 +11,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 )
-
-func TestTakeConns(t *testing.T) {
-	t.Parallel()
-	for query, want := range map[string]struct {
-		conns int
-		rest  string
-	}{
-		"":                                    {defaultConns, ""},
-		"sslmode=require":                     {defaultConns, "sslmode=require"},
-		"pool_max_conns=1":                    {1, ""},
-		"sslmode=require&pool_max_conns=40":   {40, "sslmode=require"},
-		"pool_max_conns=10000&options=-c%20a": {10000, "options=-c+a"},
-	} {
-		params, err := url.ParseQuery(query)
-		check.OK(t, err)
-		if conns, err := takeConns(params); err != nil || conns != want.conns || params.Encode() != want.rest {
-			t.Errorf("%s: got %d %s %v, want %d %s", query, conns, params.Encode(), err, want.conns, want.rest)
-		}
-	}
-}
 
 // The password reaches the driver as it was meant, wherever it stands.
 func TestPasswordReachesTheDriver(t *testing.T) {
@@ -67,11 +46,11 @@ func TestTargetReadsParameters(t *testing.T) {
 func TestOpenReadsADSN(t *testing.T) {
 	t.Parallel()
 	dialecttest.Opens(t, Open, map[string]int{
-		"postgres://app:hush@h/d":                                   defaultConns,
+		"postgres://app:hush@h/d":                                   16,
 		"PostgreSQL://app@srv:hush@h:5433,i/d?pool_max_conns=3":     3,
-		"cockroachdb://h:26257/d?user=app&password=hush":            defaultConns,
-		"postgres:///d?host=/tmp&password=hush":                     defaultConns,
-		"postgres://app:hush@[::1]:5432/d?application_name=me@home": defaultConns,
+		"cockroachdb://h:26257/d?user=app&password=hush":            16,
+		"postgres:///d?host=/tmp&password=hush":                     16,
+		"postgres://app:hush@[::1]:5432/d?application_name=me@home": 16,
 	})
 }
 

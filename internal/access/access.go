@@ -14,10 +14,11 @@ import (
 )
 
 // root has the functions that the root package supplies; see internals.go there.
-var root = core.Root().(interface {
+var root = core.Root.(interface {
 	Core(*dbq.Client) *core.Core
 	Task(dialect.Row) dbq.Task
 	Attempt(sqlrun.AttemptRow) dbq.Attempt
+	WithClock(now func() time.Time) dbq.Option
 	Bounded(dbq.Outcome) dbq.Outcome
 	When(dbq.Outcome) (in time.Duration, at time.Time)
 	Check(dbq.NewTask) error
@@ -30,26 +31,37 @@ var root = core.Root().(interface {
 	MarkStarted(ctx context.Context, q *dbq.Queue, ls []dbq.Lease) (marked, lost []dbq.Lease, err error)
 })
 
-// Of returns the internals of a client.
-func Of(c *dbq.Client) *core.Core { return root.Core(c) }
+var (
+	// Of returns the internals of a client.
+	Of = root.Core
+	// Task returns a row as a task.
+	Task = root.Task
+	// Attempt returns a row of the history as an attempt.
+	Attempt = root.Attempt
+	// NewRow returns a function for one call that enqueues tasks in several queues. The function checks a task, and
+	// returns it with its id and the client's defaults. The functions of WithHeaders run once.
+	NewRow = root.NewRow
+	// WithClock sets the clock for the timestamps in new ids, for tests. Nothing else depends on a client's clock.
+	WithClock = root.WithClock
+	// Bounded returns an outcome with its delay or time within the limits.
+	Bounded = root.Bounded
+	// When returns the delay of an outcome, or its time if it is a dbq.RetryAt.
+	When = root.When
+	// Check checks a task to enqueue, except the size of its payload, which depends on the server.
+	Check = root.Check
 
-// Task returns a row as a task.
-func Task(r dialect.Row) dbq.Task { return root.Task(r) }
-
-// Attempt returns a row of the history as an attempt.
-func Attempt(r sqlrun.AttemptRow) dbq.Attempt { return root.Attempt(r) }
-
-// NewRow returns a function for one call that enqueues tasks in several queues. The function checks a task, and
-// returns it with its id and the client's defaults.
-func NewRow(ctx context.Context, c *dbq.Client) func(q *dbq.Queue, t dbq.NewTask) (store.InsertRow, error) {
-	return root.NewRow(ctx, c)
-}
-
-// Bounded returns an outcome with its delay or time within the limits.
-func Bounded(o dbq.Outcome) dbq.Outcome { return root.Bounded(o) }
-
-// When returns the delay of an outcome, or its time if it is a dbq.RetryAt.
-func When(o dbq.Outcome) (in time.Duration, at time.Time) { return root.When(o) }
-
-// Check checks a task to enqueue, except the size of its payload, which depends on the server.
-func Check(t dbq.NewTask) error { return root.Check(t) }
+	// ForWorker returns the queue for the worker with this id, 1 to dbq.MaxWorkerID characters. The worker is the holder
+	// of the leases and appears in the history of crashed attempts. If the id is invalid, Checkout returns ErrOption.
+	//
+	// Such a worker can lease more tasks than it starts immediately. So an attempt whose lease expired counts only after
+	// MarkStarted; otherwise it is one of Task.Lapses.
+	ForWorker = root.ForWorker
+	// ForRemote is ForWorker for a worker of another process that starts the tasks that it gets immediately: every
+	// attempt counts, and MarkStarted is not needed. The id may be empty. exhausted is called with the tasks that a
+	// checkout moved to POISON, which are CheckoutResult.Exhausted for others.
+	ForRemote = root.ForRemote
+	// MarkStarted records that up to dbq.MaxBulk attempts are about to begin, in one statement where the engine allows.
+	// It returns the leases that were marked and those that are lost, each in the order given. It is for tasks checked
+	// out ForWorker. It is cut off when ctx ends: repeating it does no harm.
+	MarkStarted = root.MarkStarted
+)

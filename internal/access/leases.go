@@ -15,15 +15,6 @@ import (
 // The calls in this file are for package worker, in addition to the calls of dbq.Queue. A program that settles tasks
 // itself does not need them: it starts each task immediately after the checkout, in one caller.
 
-// ForWorker returns the queue for the worker with this id, 1 to dbq.MaxWorkerID characters. The worker is the holder
-// of the leases and appears in the history of crashed attempts. If the id is invalid, Checkout returns ErrOption.
-//
-// Such a worker can lease more tasks than it starts immediately. So an attempt whose lease expired counts only after
-// MarkStarted; otherwise it is one of Task.Lapses.
-func ForWorker(q *dbq.Queue, id string) *dbq.Queue {
-	return root.ForWorker(q, id)
-}
-
 // CheckoutResult is what a checkout leased, and what it moved to POISON.
 type CheckoutResult struct {
 	// Tasks are leased, in the order in which they are to be handled.
@@ -61,13 +52,6 @@ type SettleOptions struct {
 // Settlement returns a settlement with options, for Queue.SettleMany.
 func Settlement(l dbq.Lease, o dbq.Outcome, opts SettleOptions) dbq.Settlement {
 	return root.Settlement(l, o, opts.Again, opts.Unrecorded, opts.AttemptsLeft, opts.Cause)
-}
-
-// MarkStarted records that up to dbq.MaxBulk attempts are about to begin, in one statement where the engine allows. It
-// returns the leases that were marked and those that are lost, each in the order given. It is for tasks checked out
-// ForWorker. It is cut off when ctx ends: repeating it does no harm.
-func MarkStarted(ctx context.Context, q *dbq.Queue, ls []dbq.Lease) (marked, lost []dbq.Lease, err error) {
-	return root.MarkStarted(ctx, q, ls)
 }
 
 // StillHeld returns those of up to dbq.MaxBulk leases whose tasks are still leased under their fence: they have not
@@ -160,11 +144,4 @@ func tasksOf(ls []dbq.Lease) []uuid.UUID {
 		ids[i] = l.Task
 	}
 	return ids
-}
-
-// ForRemote returns the queue for the worker with this id, like ForWorker, but for a worker of another process that
-// starts the tasks that it gets immediately: every attempt counts, and MarkStarted is not needed. The id may be empty.
-// exhausted is called with the tasks that a checkout moved to POISON, which are CheckoutResult.Exhausted for others.
-func ForRemote(q *dbq.Queue, id string, exhausted func([]dbq.Task)) *dbq.Queue {
-	return root.ForRemote(q, id, exhausted)
 }

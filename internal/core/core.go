@@ -28,12 +28,6 @@ type Core struct {
 	slowOnce sync.Once
 }
 
-// root is the root package's value for package access, which knows its methods. This package is below the root and
-// cannot name the root's types.
-var root any
-
-// SetRoot is called by the root package when it is initialized.
-func SetRoot(r any) { root = r }
-
-// Root returns the value given to SetRoot. Only package access calls it.
-func Root() any { return root }
+// Root is the root package's value for package access, which knows its methods. This package is below the root and
+// cannot name the root's types. The root sets it when it is initialized.
+var Root any

@@ -147,7 +147,7 @@ func statements(d dialect.Dialect) ([]statement, error) {
 	c := collector{engine: d.Name()}
 	v := reflect.ValueOf(sqlrun.NewTexts(d, dialect.Names{Prefix: "dbq_"}))
 	for _, field := range reflect.VisibleFields(v.Type()) {
-		if !field.Anonymous && !dialect.FieldOf(field.Name).Part {
+		if !field.Anonymous && !sqlrun.FieldOf(field.Name).Part {
 			c.add(field.Name, c.purpose(field.Name), v.FieldByIndex(field.Index))
 		}
 	}
@@ -193,7 +193,7 @@ func (c *collector) add(name string, about purpose, v reflect.Value) {
 	}
 	if s.batch.SQL != "" || len(s.texts) > 0 && s.texts[0] != "" {
 		c.all = append(c.all, s)
-	} else if !dialect.FieldOf(name).Optional {
+	} else if !sqlrun.FieldOf(name).Optional {
 		c.err = fmt.Errorf("%q has no text", name)
 	}
 }

@@ -11,10 +11,10 @@ import (
 
 // AttemptRow is an attempt of the history. Times are as in dialect.Row.
 type AttemptRow struct {
-	Task    uuid.UUID `db:"task"`
+	Task    uuid.UUID `db:"task" arg:"id"`
 	Fence   int64     `db:"fence"`
 	Queue   string    `db:"queue"`
-	Attempt int       `db:"attempt"`
+	Attempt int64     `db:"attempt"`
 	Outcome string    `db:"outcome"`
 	Taken   int64     `db:"taken"`
 	Ended   int64     `db:"ended"`
@@ -34,7 +34,7 @@ func TakenOver(r dialect.Row) *AttemptRow {
 		return nil
 	}
 	a := &AttemptRow{
-		Task: r.ID, Queue: r.Queue, Attempt: r.WasAttempt, Fence: r.Fence - 1, Worker: WorkerOf(*r.WasHolder),
+		Task: r.ID, Queue: r.Queue, Attempt: int64(r.WasAttempt), Fence: r.Fence - 1, Worker: WorkerOf(*r.WasHolder),
 		Taken: *r.WasTaken, Ended: *r.WasUntil, Outcome: crashed, Error: []byte(crashedError),
 	}
 	if r.State == state.Processing && r.Attempt == r.WasAttempt {
@@ -51,19 +51,12 @@ func WorkerOf(token string) string {
 	return token
 }
 
-// RecordArgs are the values of Statements.Record for attempts of one queue.
-func RecordArgs(queue string, as []AttemptRow) dialect.Args {
-	n := len(as)
-	id, fence, attempt := make(dialect.Col[uuid.UUID], n), make(dialect.Col[int64], n), make(dialect.Col[int64], n)
-	outcome, worker := make(dialect.Col[string], n), make(dialect.Col[string], n)
-	taken, ended := make(dialect.Col[int64], n), make(dialect.Col[int64], n)
-	texts := make(dialect.Col[[]byte], n)
-	for i, a := range as {
-		id[i], fence[i], attempt[i], outcome[i], worker[i] = a.Task, a.Fence, int64(a.Attempt), a.Outcome, a.Worker
-		taken[i], ended[i], texts[i] = a.Taken, a.Ended, a.Error
-	}
-	return dialect.Args{"id": id, "fence": fence, "queue": queue, "attempt": attempt, "outcome": outcome,
-		"taken": taken, "ended": ended, "worker": worker, "error": texts}
+// Record adds attempts of one queue to the history, on c.
+func (s *Session) Record(ctx context.Context, c dialect.Conn, queue string, as []AttemptRow) error {
+	args := ColumnsOf(as)
+	args["queue"] = queue
+	_, err := s.ExecBatch(ctx, c, s.Texts.Record, args, len(as))
+	return err
 }
 
 // RecordTakenOver adds to the history the attempts that a takeover of rows ended, and calls EnqueueNotices. rows are
@@ -78,7 +71,7 @@ func (s *Session) RecordTakenOver(ctx context.Context, c dialect.Conn, rows []di
 	if len(as) == 0 {
 		return nil
 	}
-	if _, err := s.ExecBatch(ctx, c, s.Texts.Record, RecordArgs(as[0].Queue, as), len(as)); err != nil {
+	if err := s.Record(ctx, c, as[0].Queue, as); err != nil {
 		return err
 	}
 	return s.EnqueueNotices(ctx, c, rows)

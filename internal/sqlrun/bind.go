@@ -240,7 +240,8 @@ func (s *Session) NeedsTx(op dialect.Op, args dialect.Args, n int) bool {
 	return s.Server.ExplicitTx || n > s.Texts.Batch(op).Max
 }
 
-// QueryBatch runs a batch of n rows on c, in statements of at most Max rows, and collects the results.
+// QueryBatch runs a batch of n rows on c, in statements of at most Max rows, and collects the results. Without rows, it
+// runs nothing.
 func (s *Session) QueryBatch(
 	ctx context.Context, c dialect.Conn, b dialect.Batch, args dialect.Args, n int,
 ) ([]dialect.Row, error) {

@@ -18,7 +18,7 @@ func TestDefaults(t *testing.T) {
 		if field.Anonymous {
 			continue
 		}
-		want := dialect.FieldOf(field.Name).Default || field.Name == "Settle" || field.Name == "Purgeable"
+		want := FieldOf(field.Name).Default || field.Name == "Settle" || field.Name == "Purgeable"
 		if got := !filled.FieldByIndex(field.Index).IsZero(); got != want {
 			t.Errorf("%s has a text: %v, want %v", field.Name, got, want)
 		}

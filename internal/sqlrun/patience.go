@@ -217,7 +217,9 @@ func (s *Session) recheckIdle(ctx context.Context, db *sql.DB) {
 	for i := range conns {
 		all.Go(func() {
 			if conn, err := db.Conn(ctx); err == nil {
-				s.ping(ctx, conn)
+				if conn.PingContext(ctx) != nil {
+					s.discard(conn)
+				}
 				conns[i] = conn
 			}
 		})
@@ -227,12 +229,5 @@ func (s *Session) recheckIdle(ctx context.Context, db *sql.DB) {
 		if conn != nil {
 			_ = conn.Close()
 		}
-	}
-}
-
-// ping discards a connection that does not answer.
-func (s *Session) ping(ctx context.Context, conn *sql.Conn) {
-	if conn.PingContext(ctx) != nil {
-		s.discard(conn)
 	}
 }

@@ -16,14 +16,11 @@ import (
 // mapper finds the fields of rows by their db tags. It caches the result for each type.
 var mapper = reflectx.NewMapper("db")
 
-// Scan reads all rows into structs by their db tags, and closes the rows. The fields are looked up once, not for each
-// row.
-func Scan[T any](rows dialect.Rows) ([]T, error) { return scan[T](context.Background(), rows, 0) }
-
 // leastRoom and mostRoom bound the capacity that is allocated before rows are read.
 const leastRoom, mostRoom = 8, 1000
 
-// scan is Scan for rows that are likely to be no more than atMost, of a statement that runs with ctx.
+// scan reads all rows of a statement that runs with ctx into structs by their db tags, and closes the rows. They are
+// likely to be no more than atMost. The fields are looked up once, not for each row.
 func scan[T any](ctx context.Context, rows dialect.Rows, atMost int) ([]T, error) {
 	defer rows.Close()
 	columns, err := rows.Columns()
@@ -64,16 +61,17 @@ func scan[T any](ctx context.Context, rows dialect.Rows, atMost int) ([]T, error
 	return out, err
 }
 
-// restoreAllEmpty restores the empty values that a driver read as null.
-func restoreAllEmpty(rows []dialect.Row) {
+// restoreEmpty restores the empty values of tasks that a driver read as null.
+func restoreEmpty[T any](rows []T) {
+	tasks, _ := any(rows).([]dialect.Row)
 	restore := func(b []byte, size *int64) []byte {
 		if b == nil && size != nil && *size == 0 {
 			return []byte{}
 		}
 		return b
 	}
-	for i := range rows {
-		r := &rows[i]
+	for i := range tasks {
+		r := &tasks[i]
 		r.Payload, r.Result = restore(r.Payload, r.PayloadSize), restore(r.Result, r.ResultSize)
 	}
 }

@@ -39,17 +39,15 @@ func (x *table) Scan(dest ...any) error {
 
 func TestScanConvertsEnginesValues(t *testing.T) {
 	t.Parallel()
-	got, err := Scan[dialect.Row](
-		&table{
-			columns: []string{"QUEUE", "Kind", "fence"},
-			rows:    [][]any{{"q", nil, int64(1)}, {[]byte("b"), "k", int64(2)}},
-		},
-	)
+	got, err := scan[dialect.Row](t.Context(), &table{
+		columns: []string{"QUEUE", "Kind", "fence"},
+		rows:    [][]any{{"q", nil, int64(1)}, {[]byte("b"), "k", int64(2)}},
+	}, 0)
 	want := []dialect.Row{{Queue: "q", Fence: 1}, {Queue: "b", Kind: "k", Fence: 2}}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v %v, want %+v", got, err, want)
 	}
-	if _, err := Scan[dialect.Row](&table{columns: []string{"NONESUCH"}}); err == nil {
+	if _, err := scan[dialect.Row](t.Context(), &table{columns: []string{"NONESUCH"}}, 0); err == nil {
 		t.Error("a column that is nowhere passes")
 	}
 }
@@ -112,5 +110,23 @@ func TestBatchIsCutIntoStatements(t *testing.T) {
 		if err != nil || !reflect.DeepEqual(told, want) {
 			t.Errorf("%d rows: %v by %v, want %v", n, err, told, want)
 		}
+	}
+}
+
+func TestColumnsOfRowsAreNamedByTheirTags(t *testing.T) {
+	t.Parallel()
+	args := ColumnsOf([]struct {
+		Task uuid.UUID `db:"task" arg:"id"`
+		Name string    `db:"name"`
+	}{{uuid.UUID{1}, "a"}, {uuid.UUID{2}, "b"}})
+	id, name := args["id"].(dialect.Column), args["name"].(dialect.Column)
+	if len(args) != 2 || id.Len() != 2 || id.At(1) != (uuid.UUID{2}) {
+		t.Errorf("got %v", args)
+	}
+	if got, want := name.Slice(), []string{"a", "b"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if got, want := name.Pick([]int{1}).Slice(), []string{"b"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }

@@ -160,12 +160,6 @@ func readAs[T any](ctx context.Context, c dialect.Conn, query string, values []a
 	return out, err
 }
 
-func restoreEmpty[T any](rows []T) {
-	if tasks, ok := any(rows).([]dialect.Row); ok {
-		restoreAllEmpty(tasks)
-	}
-}
-
 // on runs statements on one connection.
 func (s *Session) on(conn sqlConn) dialect.Conn {
 	if one, ok := conn.(*sql.Conn); ok && s.native != nil {

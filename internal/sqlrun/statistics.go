@@ -1,12 +1,10 @@
 package sqlrun
 
-import "github.com/dbq-go/dbq/dialect"
-
 // StatisticsRow is a row of the table of statistics. Times are in microseconds.
 type StatisticsRow struct {
-	Queue      string `db:"queue"`
+	Queue      string `db:"queue" arg:"queue_name"`
 	Step       int64  `db:"step"` // in seconds; 0 is the minute of one source
-	Since      int64  `db:"since"`
+	Since      int64  `db:"since" arg:"began"`
 	Source     string `db:"source"`
 	Enqueued   int64  `db:"enqueued"`
 	Started    int64  `db:"started"`
@@ -16,7 +14,7 @@ type StatisticsRow struct {
 	Released   int64  `db:"released"`
 	Created    int64  `db:"created"`
 	Processing int64  `db:"processing"`
-	Error      int64  `db:"error"`
+	Error      int64  `db:"error" arg:"errors"`
 	Poison     int64  `db:"poison"`
 	Due        int64  `db:"due"`
 	Parked     int64  `db:"parked"`
@@ -86,39 +84,4 @@ func statisticsTexts(t func(string) string) StatisticsTexts {
    AND t.id < :before
  GROUP BY t.queue`),
 	}
-}
-
-// StatisticsArgs returns the columns of AddStatistics.
-func StatisticsArgs(rows []StatisticsRow) dialect.Args {
-	texts := func(of func(r *StatisticsRow) string) dialect.Col[string] { return column(rows, of) }
-	numbers := func(of func(r *StatisticsRow) int64) dialect.Col[int64] { return column(rows, of) }
-	return dialect.Args{
-		"queue_name": texts(func(r *StatisticsRow) string { return r.Queue }),
-		"step":       numbers(func(r *StatisticsRow) int64 { return r.Step }),
-		"began":      numbers(func(r *StatisticsRow) int64 { return r.Since }),
-		"source":     texts(func(r *StatisticsRow) string { return r.Source }),
-		"enqueued":   numbers(func(r *StatisticsRow) int64 { return r.Enqueued }),
-		"started":    numbers(func(r *StatisticsRow) int64 { return r.Started }),
-		"completed":  numbers(func(r *StatisticsRow) int64 { return r.Completed }),
-		"failed":     numbers(func(r *StatisticsRow) int64 { return r.Failed }),
-		"poisoned":   numbers(func(r *StatisticsRow) int64 { return r.Poisoned }),
-		"released":   numbers(func(r *StatisticsRow) int64 { return r.Released }),
-		"created":    numbers(func(r *StatisticsRow) int64 { return r.Created }),
-		"processing": numbers(func(r *StatisticsRow) int64 { return r.Processing }),
-		"errors":     numbers(func(r *StatisticsRow) int64 { return r.Error }),
-		"poison":     numbers(func(r *StatisticsRow) int64 { return r.Poison }),
-		"due":        numbers(func(r *StatisticsRow) int64 { return r.Due }),
-		"parked":     numbers(func(r *StatisticsRow) int64 { return r.Parked }),
-		"oldest_due": numbers(func(r *StatisticsRow) int64 { return r.OldestDue }),
-		"latency":    texts(func(r *StatisticsRow) string { return r.Latency }),
-		"run_time":   texts(func(r *StatisticsRow) string { return r.RunTime }),
-	}
-}
-
-func column[T any](rows []StatisticsRow, of func(r *StatisticsRow) T) dialect.Col[T] {
-	out := make(dialect.Col[T], len(rows))
-	for i := range rows {
-		out[i] = of(&rows[i])
-	}
-	return out
 }

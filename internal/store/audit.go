@@ -190,36 +190,15 @@ func (s *Store) CleanAudit(ctx context.Context, age time.Duration) (done int, er
 	if err != nil {
 		return 0, err
 	}
-	a, args := auditOf(ctx), dialect.Args{"until": now - age.Microseconds(), "limit": cleanBatch}
-	for {
-		var ids, tried []uuid.UUID
-		earlier, err := s.writeAudited(ctx, a, func(ctx context.Context, conn dialect.Conn, _ bool) error {
-			rows, err := s.sql.Query(ctx, conn, s.sql.Texts.OldAudit, args)
-			if ids, tried = idsOf(rows), ids; err != nil || len(ids) == 0 {
-				return err
-			}
-			drop := dialect.Args{"id": dialect.Col[uuid.UUID](ids)}
-			if _, err = s.sql.ExecBatch(ctx, conn, s.sql.Texts.DropAudit, drop, len(ids)); err != nil {
-				return err
-			}
-			return s.addAudit(ctx, conn, a, "", "", len(ids))
-		})
-		if earlier && len(tried) == 0 { // its row is that of an earlier transaction, whose answer was lost
-			a.committed()
-			continue
+	args := dialect.Args{"until": now - age.Microseconds(), "limit": cleanBatch}
+	err = s.auditedBatches(ctx, &done, func(ctx context.Context, conn dialect.Conn) (int, error) {
+		rows, err := s.sql.Query(ctx, conn, s.sql.Texts.OldAudit, args)
+		if err != nil {
+			return 0, err
 		}
-		if earlier {
-			ids = tried
-		}
-		if err != nil || len(ids) == 0 {
-			return done, err
-		}
-		a.committed()
-		done += len(ids)
-		if err := Sleep(ctx, cleanPause); err != nil {
-			return done, err
-		}
-	}
+		return len(rows), s.execIDs(ctx, conn, s.sql.Texts.DropAudit, idsOf(rows))
+	})
+	return done, err
 }
 
 // AuditFilter selects entries of the audit. The zero value selects all; each field narrows it.
@@ -294,7 +273,7 @@ func (s *Store) ListAudit(ctx context.Context, f AuditFilter) (p AuditPage, err 
 }
 
 // auditRange reads the next f.Limit entries of one task or of all.
-func (s *Store) auditRange(ctx context.Context, f AuditFilter) (rows []sqlrun.AuditRow, err error) {
+func (s *Store) auditRange(ctx context.Context, f AuditFilter) ([]sqlrun.AuditRow, error) {
 	conditions, args := []string{"1 = 1"}, dialect.Args{"limit": f.Limit}
 	compare := func(condition, name string, id uuid.UUID) {
 		if id != uuid.Nil {
@@ -306,11 +285,7 @@ func (s *Store) auditRange(ctx context.Context, f AuditFilter) (rows []sqlrun.Au
 	compare("a.id > :after", "after", f.After)
 	compare("a.id < :before", "before", f.Before)
 	text := sqlrun.ListText(s.sql.Texts.ListAudit, strings.Join(conditions, " AND "), !f.OldestFirst)
-	err = s.readSlow(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-		rows, err = sqlrun.QueryAs[sqlrun.AuditRow](ctx, s.sql, conn, text, args)
-		return err
-	})
-	return rows, err
+	return readRows[sqlrun.AuditRow](sqlrun.Slow(ctx), s, text, args)
 }
 
 // matches compares an entry with the texts and times of a filter.

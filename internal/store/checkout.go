@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/google/uuid"
 )
 
 // CheckoutParams are the validated parameters of a checkout.
@@ -33,11 +32,11 @@ type CheckoutResult struct {
 // Checkout leases due tasks of a queue, and moves those to POISON whose attempts are exhausted. If the answer is lost,
 // it searches for its tasks for a few hundred milliseconds, and returns ErrMayHaveHappened if it finds none.
 func (s *Store) Checkout(ctx context.Context, r CheckoutParams) (out CheckoutResult, err error) {
-	var lost error // why the outcome cannot be known
+	var try dialect.CheckoutRequest // the last one
 	var leased dialect.Leased
 	limit := s.checkoutLimits.of(r.Queue, r.Max)
-	err = s.repeat(ctx, func() (bool, error) {
-		try := dialect.CheckoutRequest{
+	err = s.once(ctx, func() (bool, error) {
+		try = dialect.CheckoutRequest{
 			Strategy: s.Strategy, Queue: r.Queue, Limit: limit, Bytes: int64(s.MaxCheckoutBytes), Lease: r.Lease,
 			Holder: r.Token(), Expired: s.expiredSearches.due(r.Queue, time.Now()), StartsAtOnce: r.StartsAtOnce,
 		}
@@ -47,17 +46,11 @@ func (s *Store) Checkout(ctx context.Context, r CheckoutParams) (out CheckoutRes
 		if try.Expired && allTakenOver(leased, limit) {
 			s.expiredSearches.again(r.Queue)
 		}
-		if s.sql.Class(err) != dialect.Ambiguous {
-			return false, err
-		}
-		if out.Rows = s.findCheckout(ctx, r.Queue, try.Holder, out.Rows); len(out.Rows) == 0 {
-			lost = err
-		}
-		return true, nil // another try would lease more tasks, while this one may still hold some
+		return false, err
+	}, func() bool { // another try would lease more tasks, while this one may still hold some
+		out.Rows = s.findCheckout(ctx, r.Queue, try.Holder, out.Rows)
+		return len(out.Rows) > 0
 	})
-	if err == nil && lost != nil {
-		err = maybeHappened(true, lost)
-	}
 	if err != nil {
 		return CheckoutResult{}, err
 	}
@@ -109,23 +102,16 @@ func (s *Store) findCheckout(ctx context.Context, queue, token string, known []d
 
 // searchCheckout searches once, and returns the rows that are not in known.
 func (s *Store) searchCheckout(ctx context.Context, queue, token string, known []dialect.Row) (more []dialect.Row) {
-	failed := func(err error) {
-		if err != nil {
-			s.Logger.Debug("dbq: cannot search for the tasks of a lost checkout", "queue", queue, "error", s.Scrub(err))
-		}
-	}
 	for _, text := range []string{s.sql.Texts.Held, s.sql.Texts.Exhausted} {
 		if text == "" {
 			continue
 		}
 		rows, err := s.sql.Read(ctx, text, dialect.Args{"queue": queue, "holder": token})
-		failed(err)
+		if err != nil {
+			s.Logger.Debug("dbq: cannot search for the tasks of a lost checkout", "queue", queue, "error", s.Scrub(err))
+		}
 		more = append(more, rows...)
 	}
-	seen := make(map[uuid.UUID]bool, len(known))
-	for _, r := range known {
-		seen[r.ID] = true
-	}
-	more = slices.DeleteFunc(more, func(r dialect.Row) bool { return seen[r.ID] })
-	return more
+	seen := setOf(known)
+	return slices.DeleteFunc(more, func(r dialect.Row) bool { return seen[r.ID] })
 }

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -176,33 +175,21 @@ func (s *Store) removePart(
 }
 
 func (s *Store) archive(ctx context.Context, conn dialect.Conn, ids []uuid.UUID) error {
-	_, err := s.sql.ExecBatch(ctx, conn, s.sql.Texts.Archive, dialect.Args{"id": dialect.Col[uuid.UUID](ids)}, len(ids))
-	return err
+	return s.execIDs(ctx, conn, s.sql.Texts.Archive, ids)
 }
 
 func (s *Store) cleanAttempts(ctx context.Context, queue string, age time.Duration, done *int) error {
 	args := dialect.Args{"queue": queue, "age": age.Microseconds(), "limit": cleanBatch}
-	audit := auditOf(ctx)
+	return s.auditedBatches(ctx, done, func(ctx context.Context, conn dialect.Conn) (int, error) {
+		n, err := s.sql.Exec(ctx, conn, s.sql.Texts.ExpireAttempts, args)
+		return int(n), err
+	})
+}
+
+// inBatches repeats a change of up to cleanBatch rows, with pauses, until it finds fewer.
+func inBatches(ctx context.Context, change func() (n int, err error)) error {
 	for {
-		var n, tried int64
-		earlier, err := s.writeAudited(ctx, audit, func(ctx context.Context, conn dialect.Conn, _ bool) (err error) {
-			tried = n
-			if n, err = s.sql.Exec(ctx, conn, s.sql.Texts.ExpireAttempts, args); err != nil {
-				return err
-			}
-			return s.addAudit(ctx, conn, audit, "", "", int(n))
-		})
-		if earlier && tried == 0 { // its row is that of an earlier transaction, whose answer was lost
-			audit.committed()
-			continue
-		}
-		if earlier {
-			n = tried
-		}
-		if err == nil && n > 0 {
-			audit.committed()
-		}
-		*done += int(n)
+		n, err := change()
 		if err != nil || n < cleanBatch {
 			return err
 		}
@@ -210,6 +197,38 @@ func (s *Store) cleanAttempts(ctx context.Context, queue string, age time.Durati
 			return err
 		}
 	}
+}
+
+// auditedBatches is inBatches for a change in a transaction of its own, which adds a row to the audit. It adds the
+// changed rows to done.
+func (s *Store) auditedBatches(
+	ctx context.Context, done *int, change func(ctx context.Context, conn dialect.Conn) (n int, err error),
+) error {
+	audit := auditOf(ctx)
+	return inBatches(ctx, func() (int, error) {
+		var n, tried int
+		earlier, err := s.writeAudited(ctx, audit, func(ctx context.Context, conn dialect.Conn, _ bool) (err error) {
+			tried = n
+			if n, err = change(ctx, conn); err != nil {
+				return err
+			}
+			return s.addAudit(ctx, conn, audit, "", "", n)
+		})
+		switch {
+		case err != nil:
+			return 0, err
+		case earlier && tried == 0: // its row is that of an earlier transaction, whose answer was lost
+			audit.committed()
+			return cleanBatch, nil
+		case earlier:
+			n = tried
+		}
+		if n > 0 {
+			audit.committed()
+		}
+		*done += n
+		return n, nil
+	})
 }
 
 const (
@@ -251,7 +270,7 @@ func (s *sweeps) begin(key sweepKey, keep time.Duration) (from sweep) {
 // advance moves a cursor forward, unless another call has begun a new round.
 func (s *sweeps) advance(key sweepKey, to sweep) {
 	s.at.update(key, func(at sweep, known bool) (sweep, bool) {
-		if known && at.began.Equal(to.began) && bytes.Compare(at.passed[:], to.passed[:]) < 0 {
+		if known && at.began.Equal(to.began) && compareIDs(at.passed, to.passed) < 0 {
 			return to, true
 		}
 		return at, known
@@ -286,7 +305,7 @@ func (s *Store) sweep(ctx context.Context, f Filter, before beforeRemoval, done 
 			s.sweeps.advance(key, at)
 			return nil
 		}
-		if f.After, at.passed = last, last; bytes.Compare(sure[:], last[:]) < 0 {
+		if f.After, at.passed = last, last; compareIDs(sure, last) < 0 {
 			at.passed = sure
 		}
 		s.sweeps.advance(key, at)
@@ -298,12 +317,8 @@ func (s *Store) sweep(ctx context.Context, f Filter, before beforeRemoval, done 
 
 // idBehind finds the id that is n tasks behind the first one above after, if there is one below before.
 func (s *Store) idBehind(ctx context.Context, after, before uuid.UUID, n int) (id uuid.UUID, found bool, err error) {
-	var rows []dialect.Row
 	args := dialect.Args{"after": after, "before": before, "offset": n}
-	err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-		rows, err = s.sql.Query(ctx, conn, s.sql.Texts.IDBehind, args)
-		return err
-	})
+	rows, err := readRows[dialect.Row](ctx, s, s.sql.Texts.IDBehind, args)
 	if err != nil || len(rows) == 0 {
 		return id, false, err
 	}

@@ -71,15 +71,13 @@ func (s *Store) deadLetterQueue(ctx context.Context, conn dialect.Conn, queue st
 // deadLetterQueueApart is deadLetterQueue on a connection of the client's own, if it has some and conn is of a caller's
 // transaction. At SERIALIZABLE, MySQL locks what a transaction reads, and where it found nothing, everything beside it:
 // operators could not change the settings of any queue before the transaction ends.
-func (s *Store) deadLetterQueueApart(ctx context.Context, conn dialect.Conn, queue string) (name string, err error) {
+func (s *Store) deadLetterQueueApart(ctx context.Context, conn dialect.Conn, queue string) (string, error) {
 	if s.sql.Server.OneWriter || s.sql.Pool.Caller == nil || s.sql.Pool.Caller == s.sql.Pool.Write {
 		return s.deadLetterQueue(ctx, conn, queue)
 	}
-	err = s.read(ctx, func(ctx context.Context, own dialect.Conn) (err error) {
-		name, err = s.deadLetterQueue(ctx, own, queue)
-		return err
+	return read(ctx, s, func(ctx context.Context, own dialect.Conn) (string, error) {
+		return s.deadLetterQueue(ctx, own, queue)
 	})
-	return name, err
 }
 
 // enqueueNotices adds a notice to the queue's dead-letter queue, if it has one, for each task that went to POISON in
@@ -94,9 +92,8 @@ func (s *Store) enqueueNotices(ctx context.Context, conn dialect.Conn, queue str
 	if err != nil || added.Queue == "" {
 		return added, err
 	}
-	slices.SortFunc(ids, func(x, y uuid.UUID) int { return slices.Compare(x[:], y[:]) })
-	rows, err := s.sql.QueryBatch(ctx, conn, s.sql.Texts.Poisoned, dialect.Args{"id": dialect.Col[uuid.UUID](ids)},
-		len(ids))
+	slices.SortFunc(ids, compareIDs)
+	rows, err := queryIDs[dialect.Row](ctx, s, conn, s.sql.Texts.Poisoned, ids)
 	var notices []InsertRow
 	for i := range rows {
 		if rows[i].State == state.Poison && rows[i].Kind != KindPoison && err == nil {
@@ -144,9 +141,8 @@ func (s *Store) noticesOf(ctx context.Context, queue string, rows []dialect.Row,
 	if n.Count > 0 { // without the answer they are found by polling
 		ctx, cancel := context.WithTimeout(ctx, min(expireTimeout, lease/6))
 		defer cancel()
-		_ = s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-			n.Queue, err = s.deadLetterQueue(ctx, conn, queue)
-			return err
+		n.Queue, _ = read(ctx, s, func(ctx context.Context, conn dialect.Conn) (string, error) {
+			return s.deadLetterQueue(ctx, conn, queue)
 		})
 	}
 	return n

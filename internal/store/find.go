@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"math"
@@ -13,12 +14,10 @@ import (
 )
 
 // GetTask reads one task with its payload, or ErrNotFound.
-func (s *Store) GetTask(ctx context.Context, id uuid.UUID) (row dialect.Row, err error) {
-	err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-		row, err = s.getTask(ctx, conn, id)
-		return err
+func (s *Store) GetTask(ctx context.Context, id uuid.UUID) (dialect.Row, error) {
+	return read(ctx, s, func(ctx context.Context, conn dialect.Conn) (dialect.Row, error) {
+		return s.getTask(ctx, conn, id)
 	})
-	return row, err
 }
 
 // GetTaskTx is GetTask as the caller's transaction sees the task.
@@ -42,12 +41,10 @@ func (s *Store) getTask(ctx context.Context, conn dialect.Conn, id uuid.UUID) (d
 }
 
 // FindReference returns the id of the task with a reference in a queue, or ErrNotFound.
-func (s *Store) FindReference(ctx context.Context, queue, reference string) (id uuid.UUID, err error) {
-	err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-		id, err = s.findReference(ctx, conn, queue, reference)
-		return err
+func (s *Store) FindReference(ctx context.Context, queue, reference string) (uuid.UUID, error) {
+	return read(ctx, s, func(ctx context.Context, conn dialect.Conn) (uuid.UUID, error) {
+		return s.findReference(ctx, conn, queue, reference)
 	})
-	return id, err
 }
 
 func (s *Store) findReference(ctx context.Context, conn dialect.Conn, queue, reference string) (uuid.UUID, error) {
@@ -65,10 +62,8 @@ func (s *Store) findReference(ctx context.Context, conn dialect.Conn, queue, ref
 // NextDue returns the time until a task of a queue can be checked out, by the database's clock. It is 0 if a task is
 // due or a lease has expired. ok is false if there is no such time, or the queue is paused.
 func (s *Store) NextDue(ctx context.Context, queue string) (wait time.Duration, ok bool, err error) {
-	var rows []dialect.Row
-	err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-		rows, err = s.sql.Next(ctx, conn, queue)
-		return err
+	rows, err := read(ctx, s, func(ctx context.Context, conn dialect.Conn) ([]dialect.Row, error) {
+		return s.sql.Next(ctx, conn, queue)
 	})
 	if err != nil || len(rows) == 0 || rows[0].Due == nil {
 		return 0, false, err
@@ -80,30 +75,25 @@ func (s *Store) NextDue(ctx context.Context, queue string) (wait time.Duration, 
 
 // ReadNow reads the database's clock, in microseconds since 1970.
 func (s *Store) ReadNow(ctx context.Context) (now int64, err error) {
-	err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-		now, err = s.sql.Now(ctx, conn)
-		return err
-	})
-	return now, err
+	return read(ctx, s, s.sql.Now)
 }
 
 // Peek reads id, queue, state, fence and updated of tasks. Those that do not exist are missing from the map.
 func (s *Store) Peek(ctx context.Context, conn dialect.Conn, ids []uuid.UUID) (map[uuid.UUID]dialect.Row, error) {
-	args := dialect.Args{"id": dialect.Col[uuid.UUID](ids)}
-	rows, err := s.sql.QueryBatch(ctx, conn, s.sql.Texts.Peek, args, len(ids))
+	rows, err := queryIDs[dialect.Row](ctx, s, conn, s.sql.Texts.Peek, ids)
 	return byID(rows), err
 }
 
 // PeekTasks is Peek on a connection for reading.
-func (s *Store) PeekTasks(ctx context.Context, ids []uuid.UUID) (rows map[uuid.UUID]dialect.Row, err error) {
-	err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-		rows, err = s.Peek(ctx, conn, ids)
-		return err
+func (s *Store) PeekTasks(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]dialect.Row, error) {
+	return read(ctx, s, func(ctx context.Context, conn dialect.Conn) (map[uuid.UUID]dialect.Row, error) {
+		return s.Peek(ctx, conn, ids)
 	})
-	return rows, err
 }
 
 // Ids are UUIDs that begin with the milliseconds of their time, so their order is that of time.
+
+func compareIDs(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }
 
 // firstID returns the lowest id of a time.
 func firstID(t time.Time) uuid.UUID {

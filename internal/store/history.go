@@ -29,20 +29,20 @@ const maxAttemptsRead = 1000
 // Attempts reads the first 1000 attempts of a task and its last one, in order.
 func (s *Store) Attempts(ctx context.Context, task uuid.UUID) (as []sqlrun.AttemptRow, err error) {
 	args := dialect.Args{"id": task, "limit": maxAttemptsRead}
-	err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) error {
+	as, err = read(ctx, s, func(ctx context.Context, conn dialect.Conn) ([]sqlrun.AttemptRow, error) {
 		// Read the rows first: an attempt that leaves its row before the second query is then in the history.
 		last, err := s.sql.Query(ctx, conn, s.sql.Texts.LastAttempt, args)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		as, err = sqlrun.QueryAs[sqlrun.AttemptRow](ctx, s.sql, conn, s.sql.Texts.Attempts, args)
+		as, err := sqlrun.QueryAs[sqlrun.AttemptRow](ctx, s.sql, conn, s.sql.Texts.Attempts, args)
 		for _, r := range last {
 			has := func(a sqlrun.AttemptRow) bool { return a.Fence == r.Fence }
 			if a, ok := lastAttempt(r); ok && !slices.ContainsFunc(as, has) {
 				as = append(as, a)
 			}
 		}
-		return err
+		return as, err
 	})
 	slices.SortFunc(as, func(a, b sqlrun.AttemptRow) int { return cmp.Compare(a.Fence, b.Fence) })
 	return as, err
@@ -68,7 +68,7 @@ func lastAttempt(r dialect.Row) (a sqlrun.AttemptRow, ok bool) {
 }
 
 func attemptOf(r dialect.Row, outcome string) sqlrun.AttemptRow {
-	a := sqlrun.AttemptRow{Task: r.ID, Queue: r.Queue, Attempt: r.Attempt, Fence: r.Fence, Outcome: outcome,
+	a := sqlrun.AttemptRow{Task: r.ID, Queue: r.Queue, Attempt: int64(r.Attempt), Fence: r.Fence, Outcome: outcome,
 		Taken: *r.Taken, Ended: r.Updated}
 	if r.Holder != nil {
 		a.Worker = sqlrun.WorkerOf(*r.Holder)
@@ -86,25 +86,18 @@ func (s *Store) Record(ctx context.Context, queue string, as []sqlrun.AttemptRow
 }
 
 func (s *Store) record(ctx context.Context, conn dialect.Conn, queue string, as []sqlrun.AttemptRow) error {
-	if len(as) == 0 {
-		return nil
-	}
 	// In the order of tasks and fences, so that two calls with the same attempts never deadlock.
 	slices.SortFunc(as, func(a, b sqlrun.AttemptRow) int {
-		return cmp.Or(slices.Compare(a.Task[:], b.Task[:]), cmp.Compare(a.Fence, b.Fence))
+		return cmp.Or(compareIDs(a.Task, b.Task), cmp.Compare(a.Fence, b.Fence))
 	})
 	for i := range as {
 		as[i].Error = limits.CutResult(as[i].Error)
 	}
-	_, err := s.sql.ExecBatch(ctx, conn, s.sql.Texts.Record, sqlrun.RecordArgs(queue, as), len(as))
-	return err
+	return s.sql.Record(ctx, conn, queue, as)
 }
 
 // recordLast copies the last attempts of tasks from their rows to the history. errors replace those in the rows.
 func (s *Store) recordLast(ctx context.Context, conn dialect.Conn, ids []uuid.UUID, errors [][]byte) error {
-	if len(ids) == 0 {
-		return nil
-	}
 	size := make(dialect.Col[*int64], len(ids))
 	for i, e := range errors {
 		size[i] = sizeOf(e)

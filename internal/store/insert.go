@@ -57,12 +57,11 @@ func (s *Store) Insert(ctx context.Context, queue string, tasks []InsertRow) (ou
 	if b.only != nil && one && audit == nil && swap == nil && !s.sql.NeedsTx(dialect.Insert, b.only, len(b.rows)) {
 		run, autocommit = s.sql.Autocommit, true // one statement is its own transaction
 	}
-	var lost error // why the outcome cannot be known
-	err = s.repeat(ctx, func() (bool, error) {
+	err = s.once(ctx, func() (maybe bool, err error) {
 		if !autocommit {
 			b.inserted = false // an earlier try was rolled back
 		}
-		err := run(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+		err = run(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
 			if out, err = b.insert(ctx, conn); err != nil {
 				return err
 			}
@@ -72,17 +71,16 @@ func (s *Store) Insert(ctx context.Context, queue string, tasks []InsertRow) (ou
 			audit.Task = out[0].ID
 			return s.addAudit(ctx, conn, audit, "", "", len(out))
 		})
-		if s.sql.Class(err) != dialect.Ambiguous || autocommit && b.inserted { // then only a query after the insert failed
-			return autocommit && b.inserted && (b.all || len(b.added) > 0), err
+		if err != nil && autocommit && b.inserted { // only a query after the insert failed
+			return b.all || len(b.added) > 0, &sqlrun.TxError{Err: err}
 		}
-		if out = b.findLost(ctx); out == nil {
-			lost = err
-		}
-		return true, nil // never insert again: what was added may already be completed and removed
+		return false, err
+	}, func() bool {
+		return s.findLost(ctx, queue, func(ctx context.Context, conn dialect.Conn) (_ bool, err error) {
+			out, err = b.searchLost(ctx, conn)
+			return out != nil, err
+		})
 	})
-	if err == nil && lost != nil {
-		err = maybeHappened(true, lost)
-	}
 	return out, err
 }
 
@@ -157,7 +155,7 @@ func (s *Store) newInsertBatch(queue string, rows []InsertRow) *insertBatch {
 	}
 	slices.SortStableFunc(rows, func(x, y InsertRow) int {
 		if x.Reference == "" && y.Reference == "" {
-			return slices.Compare(x.ID[:], y.ID[:])
+			return compareIDs(x.ID, y.ID)
 		}
 		return cmp.Compare(x.Reference, y.Reference) // a stable sort: of two tasks with one reference, the first stays first
 	})
@@ -248,15 +246,12 @@ func (b *insertBatch) outcomes(ctx context.Context, conn dialect.Conn) ([]Insert
 			missing = append(missing, id)
 		}
 	}
-	var existing map[uuid.UUID]dialect.Row
-	if len(missing) > 0 {
-		var err error
-		if existing, err = b.s.Peek(ctx, conn, missing); err == nil {
-			err = inQueue(existing, b.queue)
-		}
-		if err != nil {
-			return nil, err
-		}
+	existing, err := b.s.Peek(ctx, conn, missing)
+	if err == nil {
+		err = inQueue(existing, b.queue)
+	}
+	if err != nil {
+		return nil, err
 	}
 	out := make([]Inserted, len(b.ids))
 	for i, id := range b.ids {
@@ -351,35 +346,31 @@ var searchPauses = []time.Duration{
 // searchTimeout bounds these searches. The call has already waited for the server.
 const searchTimeout = 5 * time.Second
 
-// findLost returns the outcome of each task after the answer to the insert was lost, or nil if the outcome is unknown.
-// It never inserts again: a missing task may have been added, completed and removed since, and inserting it again would
-// run it twice.
-func (b *insertBatch) findLost(ctx context.Context) []Inserted {
+// findLost reports whether an enqueue has happened, after its answer was lost.
+func (s *Store) findLost(
+	ctx context.Context, queue string, happened func(context.Context, dialect.Conn) (bool, error),
+) bool {
 	ctx, cancel := context.WithTimeout(ctx, searchTimeout)
 	defer cancel()
 	for _, pause := range searchPauses {
 		if Sleep(ctx, pause) != nil {
-			return nil
+			return false
 		}
-		var out []Inserted
-		err := b.s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-			out, err = b.searchLost(ctx, conn)
-			return err
-		})
-		if out != nil {
-			return out
+		found, err := read(ctx, s, happened)
+		if found {
+			return true
 		}
 		if err != nil {
-			b.s.Logger.Debug("dbq: cannot search for the tasks of a lost enqueue",
-				"queue", b.queue, "error", b.s.Scrub(err))
-			return nil
+			s.Logger.Debug("dbq: cannot search for the tasks of a lost enqueue",
+				"queue", queue, "error", s.Scrub(err))
+			return false
 		}
 	}
-	return nil
+	return false
 }
 
-// searchLost searches once. The rows were added in one transaction, so one that only it can have added proves that it
-// happened.
+// searchLost returns the outcome of each task after the answer to the insert was lost, or nil if it does not see it.
+// The rows were added in one transaction, so one that only it can have added proves that it happened.
 func (b *insertBatch) searchLost(ctx context.Context, conn dialect.Conn) ([]Inserted, error) {
 	rows, err := b.s.Peek(ctx, conn, b.ids)
 	if err != nil {

@@ -33,7 +33,7 @@ func (r Record) Expired() bool { return r.Expires != nil && *r.Expires <= r.Now 
 
 // GetKV reads a record, expired or not.
 func (s *Store) GetKV(ctx context.Context, namespace, name string) (r Record, exists bool, err error) {
-	rows, err := s.readKV(ctx, s.sql.Texts.GetKV, dialect.Args{"namespace": namespace, "name": name})
+	rows, err := readRows[Record](ctx, s, s.sql.Texts.GetKV, dialect.Args{"namespace": namespace, "name": name})
 	if err != nil || len(rows) == 0 {
 		return Record{}, false, err
 	}
@@ -46,21 +46,14 @@ func (s *Store) ListKV(ctx context.Context, namespace string) ([]Record, error) 
 		l.read.Do(func() { l.list(ctx) })
 		return l.by[namespace], l.err
 	}
-	return s.readKV(ctx, s.sql.Texts.ListKV, dialect.Args{"namespace": namespace, "limit": maxRecords})
+	return readRows[Record](ctx, s, s.sql.Texts.ListKV, dialect.Args{"namespace": namespace, "limit": maxRecords})
 }
 
 // EarliestKV returns up to limit records of a namespace that expire, the earliest first, including expired ones.
 // Records that never expire are left out.
 func (s *Store) EarliestKV(ctx context.Context, namespace string, limit int) ([]Record, error) {
-	return s.readKV(ctx, s.sql.Texts.EarliestKV, dialect.Args{"namespace": namespace, "limit": min(limit, maxRecords)})
-}
-
-func (s *Store) readKV(ctx context.Context, text string, args dialect.Args) (rows []Record, err error) {
-	err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-		rows, err = sqlrun.QueryAs[Record](ctx, s.sql, conn, text, args)
-		return err
-	})
-	return rows, err
+	return readRows[Record](ctx, s, s.sql.Texts.EarliestKV,
+		dialect.Args{"namespace": namespace, "limit": min(limit, maxRecords)})
 }
 
 // PutKV writes a record, whatever it was before. It expires after ttl; 0 means never.
@@ -126,11 +119,17 @@ func (s *Store) SwapKV(ctx context.Context, old Record, exists bool, namespace, 
 // SwapKVTx is SwapKV of an existing record in the caller's transaction. It tries once.
 func (s *Store) SwapKVTx(ctx context.Context, tx sqlrun.Tx, old Record, value string, ttl time.Duration) (
 	done bool, err error) {
-	args, err := kvArgs(old.Namespace, old.Name, value, old.Version, ttl)
+	conn, err := s.txConn(tx)
 	if err != nil {
 		return false, err
 	}
-	conn, err := s.txConn(tx)
+	return s.setKV(ctx, conn, old, value, ttl)
+}
+
+// setKV writes a record that was read as old, unless it has changed since.
+func (s *Store) setKV(ctx context.Context, conn dialect.Conn, old Record, value string, ttl time.Duration) (
+	done bool, err error) {
+	args, err := kvArgs(old.Namespace, old.Name, value, old.Version, ttl)
 	if err != nil {
 		return false, err
 	}
@@ -229,12 +228,8 @@ func (s *Store) swapKV(ctx context.Context, conn dialect.Conn, swap *KVSwap, tas
 	if err != nil {
 		return err
 	}
-	args, err := kvArgs(swap.Old.Namespace, swap.Old.Name, value, swap.Old.Version, ttl)
-	if err != nil {
-		return err
-	}
-	changed, err := s.sql.Exec(ctx, conn, s.sql.Texts.SetKV, args)
-	if err == nil && changed == 0 {
+	done, err := s.setKV(ctx, conn, swap.Old, value, ttl)
+	if err == nil && !done {
 		err = ErrKVChanged
 	}
 	return err

@@ -93,7 +93,7 @@ func (s *Store) onLeases(
 func sortLeases(ls []LeaseKey) []LeaseKey {
 	sorted := slices.Clone(ls)
 	slices.SortFunc(sorted, func(x, y LeaseKey) int {
-		return cmp.Or(slices.Compare(x.Task[:], y.Task[:]), cmp.Compare(x.Fence, y.Fence))
+		return cmp.Or(compareIDs(x.Task, y.Task), cmp.Compare(x.Fence, y.Fence))
 	})
 	return slices.Compact(sorted)
 }

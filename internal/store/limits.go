@@ -491,17 +491,15 @@ func (c *checkoutWithin) readKeyRates(ctx context.Context, rows []dialect.Row) e
 			unknown = append(unknown, key)
 		}
 	}
-	if len(unknown) > 0 {
-		found, err := sqlrun.QueryBatchAs[sqlrun.KeyRateRow](ctx, c.s.sql, c.conn, c.s.sql.Texts.KeyRates,
-			dialect.Args{"queue": c.r.Queue, "name": unknown}, len(unknown))
-		if err != nil {
-			return err
-		}
-		for _, row := range found {
-			if k := c.rates.keys[row.Key]; k != nil {
-				k.full = row.Full * int64(time.Microsecond)
-				k.left, _ = rate.allowed(c.now, k.full)
-			}
+	found, err := sqlrun.QueryBatchAs[sqlrun.KeyRateRow](ctx, c.s.sql, c.conn, c.s.sql.Texts.KeyRates,
+		dialect.Args{"queue": c.r.Queue, "name": unknown}, len(unknown))
+	if err != nil {
+		return err
+	}
+	for _, row := range found {
+		if k := c.rates.keys[row.Key]; k != nil {
+			k.full = row.Full * int64(time.Microsecond)
+			k.left, _ = rate.allowed(c.now, k.full)
 		}
 	}
 	for _, row := range rows {
@@ -537,9 +535,6 @@ func (c *checkoutWithin) writeKeyRates(ctx context.Context) error {
 		if k.started > 0 {
 			keys = append(keys, key)
 		}
-	}
-	if len(keys) == 0 {
-		return nil
 	}
 	slices.Sort(keys)
 	full := make(dialect.Col[int64], len(keys))
@@ -622,17 +617,12 @@ const keyRateAge = time.Minute
 // cleanKeyRates removes the rows of keys that have all of their starts again, of all queues.
 func (s *Store) cleanKeyRates(ctx context.Context) error {
 	args := dialect.Args{"age": keyRateAge.Microseconds(), "limit": cleanBatch}
-	for {
+	return inBatches(ctx, func() (int, error) {
 		var n int64
 		err := s.write(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) (err error) {
 			n, err = s.sql.Exec(ctx, conn, s.sql.Texts.ExpireKeyRates, args)
 			return err
 		})
-		if err != nil || n < cleanBatch {
-			return err
-		}
-		if err := Sleep(ctx, cleanPause); err != nil {
-			return err
-		}
-	}
+		return int(n), err
+	})
 }

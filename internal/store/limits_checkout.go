@@ -85,8 +85,8 @@ func (s *Store) checkoutLimited(ctx context.Context, r dialect.CheckoutRequest) 
 	return out, limited, nil
 }
 
-// refusedAgain reports whether a queue in which nothing could be leased before has still nothing due, or no start left.
-// It takes no lock, so that idle workers do not keep others waiting.
+// refusedAgain reports whether a queue whose last checkout leased nothing still has no due task or no start left. It
+// takes no lock, so that idle workers do not keep others waiting.
 func (s *Store) refusedAgain(ctx context.Context, queue string) (idle bool, wait time.Duration, err error) {
 	due, some, err := s.NextDue(ctx, queue)
 	if err != nil || !some || due > 0 {
@@ -230,10 +230,7 @@ func (c *checkoutWithin) add(ctx context.Context, part dialect.CheckoutRequest) 
 	if err != nil {
 		return err
 	}
-	known := make(map[uuid.UUID]bool, len(c.leased.Rows))
-	for _, row := range c.leased.Rows {
-		known[row.ID] = true
-	}
+	known := setOf(c.leased.Rows)
 	// A dialect that finds what it leased by the checkout's token returns the rows of both parts.
 	rows := slices.DeleteFunc(leased.Rows, func(row dialect.Row) bool { return known[row.ID] })
 	for i := range rows {
@@ -481,16 +478,14 @@ func (t *turns) ofKeys(
 func (t *turns) add(ctx context.Context, rows []dialect.Row) error {
 	rows = slices.DeleteFunc(rows, func(row dialect.Row) bool { return t.seen[row.ID] })
 	for part := range slices.Chunk(rows, lockOnce) {
-		free := map[uuid.UUID]bool{}
+		var free map[uuid.UUID]bool
 		if t.passLocked {
 			locked, err := t.s.sql.QueryBatch(ctx, t.conn, t.s.sql.Texts.LockFree, dialect.Keys(slices.Clone(part)),
 				len(part))
 			if err != nil {
 				return err
 			}
-			for _, row := range locked {
-				free[row.ID] = true
-			}
+			free = setOf(locked)
 		}
 		for _, row := range part {
 			t.seen[row.ID] = true

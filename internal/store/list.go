@@ -33,21 +33,8 @@ func (s *Store) list(
 
 // listWhere runs a text that lists tasks.
 func (s *Store) listWhere(ctx context.Context, text, where string, args dialect.Args, newest bool) (
-	rows []dialect.Row, err error) {
-	text = sqlrun.ListText(text, where, newest)
-	err = s.readSlow(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-		rows, err = s.sql.Query(ctx, conn, text, args)
-		return err
-	})
-	return rows, err
-}
-
-func idsOf(rows []dialect.Row) []uuid.UUID {
-	ids := make([]uuid.UUID, len(rows))
-	for i, r := range rows {
-		ids[i] = r.ID
-	}
-	return ids
+	[]dialect.Row, error) {
+	return readRows[dialect.Row](sqlrun.Slow(ctx), s, sqlrun.ListText(text, where, newest), args)
 }
 
 // sortedMost is how many tasks of a queue and a state a list sorts, if no index has them in the order of their ids. If
@@ -78,10 +65,12 @@ func (s *Store) ofState(ctx context.Context, f Filter) (reading, error) {
 			return s.pageOf(ctx, f, ids, n)
 		}, nil
 	}
-	ids, err := s.someIDs(ctx, f.Queue, index)
-	if err != nil || len(ids) > sortedMost {
+	rows, err := s.listWhere(ctx, s.sql.Texts.SomeIDs, "queue = :queue AND "+index,
+		dialect.Args{"queue": f.Queue, "limit": sortedMost + 1}, false)
+	if err != nil || len(rows) > sortedMost {
 		return nil, err
 	}
+	ids := idsOf(rows)
 	slices.SortFunc(ids, compareIDs)
 	if f.NewestFirst {
 		slices.Reverse(ids)
@@ -129,11 +118,7 @@ func (s *Store) idsByPriority(ctx context.Context, f Filter, condition string, n
 	}
 	text := sqlrun.ListText(s.sql.Texts.SomeIDs, "queue = :queue AND "+condition+
 		" AND priority = :priority AND id > :after AND id < :before ORDER BY "+order, false)
-	var rows []idPart
-	err = s.readSlow(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-		rows, err = sqlrun.QueryAs[idPart](ctx, s.sql, conn, sqlrun.UnionText(text, priorities, "priority"), args)
-		return err
-	})
+	rows, err := readRows[idPart](sqlrun.Slow(ctx), s, sqlrun.UnionText(text, priorities, "priority"), args)
 	for _, r := range rows {
 		ids = append(ids, r.ID)
 	}
@@ -144,26 +129,13 @@ func (s *Store) idsByPriority(ctx context.Context, f Filter, condition string, n
 	return ids[:min(n, len(ids))], err
 }
 
-// someIDs reads up to sortedMost+1 ids of tasks of a queue, in the order of an index of OfState.
-func (s *Store) someIDs(ctx context.Context, queue, index string) ([]uuid.UUID, error) {
-	var rows []dialect.Row
-	err := s.readSlow(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-		text := sqlrun.ListText(s.sql.Texts.SomeIDs, "queue = :queue AND "+index, false)
-		rows, err = s.sql.Query(ctx, conn, text, dialect.Args{"queue": queue, "limit": sortedMost + 1})
-		return err
-	})
-	return idsOf(rows), err
-}
-
 // rowsOf reads tasks without their payloads, in the order of the given ids.
 func (s *Store) rowsOf(ctx context.Context, ids []uuid.UUID) (rows []dialect.Row, err error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	err = s.readSlow(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-		args := dialect.Args{"id": dialect.Col[uuid.UUID](ids)}
-		rows, err = s.sql.QueryBatch(ctx, conn, s.sql.Texts.Poisoned, args, len(ids))
-		return err
+	rows, err = read(sqlrun.Slow(ctx), s, func(ctx context.Context, conn dialect.Conn) ([]dialect.Row, error) {
+		return queryIDs[dialect.Row](ctx, s, conn, s.sql.Texts.Poisoned, ids)
 	})
 	by := byID(rows)
 	rows = rows[:0]
@@ -184,11 +156,8 @@ func (s *Store) ListSome(ctx context.Context, queue string, in state.State, limi
 		p, err := s.List(ctx, Filter{Queue: queue, States: []state.State{in}, NewestFirst: true, Limit: limit})
 		return p.Rows, p.More, err
 	}
-	text := sqlrun.ListText(s.sql.Texts.ListSome, "queue = :queue AND "+index, false)
-	err = s.readSlow(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-		rows, err = s.sql.Query(ctx, conn, text, dialect.Args{"queue": queue, "limit": limit})
-		return err
-	})
+	rows, err = s.listWhere(ctx, s.sql.Texts.ListSome, "queue = :queue AND "+index,
+		dialect.Args{"queue": queue, "limit": limit}, false)
 	more = len(rows) == limit
 	return slices.DeleteFunc(rows, func(r dialect.Row) bool { return r.State != in }), more, err
 }
@@ -214,11 +183,7 @@ func (s *Store) CountMovable(ctx context.Context, f Filter, event state.Transiti
 		args["queue"] = f.Queue
 		text := strings.ReplaceAll(s.sql.Texts.MatchSome, "{matches}", matches)
 		text = sqlrun.ListText(text, "queue = :queue AND "+s.sql.Texts.OfState[in], false)
-		var rows []sqlrun.SomeRow
-		err := s.readSlow(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-			rows, err = sqlrun.QueryAs[sqlrun.SomeRow](ctx, s.sql, conn, text, args)
-			return err
-		})
+		rows, err := readRows[sqlrun.SomeRow](sqlrun.Slow(ctx), s, text, args)
 		if err != nil {
 			return 0, false, err
 		}
@@ -271,12 +236,12 @@ func (s *Store) List(ctx context.Context, f Filter) (p Page, err error) {
 		return s.whole(ctx, f)
 	}
 	if f.Queue != "" && len(f.States) == 1 {
-		read, err := s.ofState(ctx, f)
+		page, err := s.ofState(ctx, f)
 		if err != nil {
 			return p, err
 		}
-		if read != nil {
-			return inParts(ctx, f, read, max(pageFirst, f.Limit+1), pageRows)
+		if page != nil {
+			return inParts(ctx, f, page, max(pageFirst, f.Limit+1), pageRows)
 		}
 	}
 	return inParts(ctx, f, s.window, windowFirst, window)
@@ -290,11 +255,11 @@ func (s *Store) ListArchive(ctx context.Context, f Filter) (Page, error) {
 		rows, err := s.archived(ctx, f)
 		return cut(Page{Rows: rows}, limit), err
 	}
-	read := func(ctx context.Context, f Filter, n int) (Page, error) {
+	page := func(ctx context.Context, f Filter, n int) (Page, error) {
 		rows, err := s.archived(ctx, Filter{After: f.After, Before: f.Before, Limit: n})
 		return f.among(rows, n), err
 	}
-	return inParts(ctx, f, read, max(pageFirst, f.Limit+1), pageRows)
+	return inParts(ctx, f, page, max(pageFirst, f.Limit+1), pageRows)
 }
 
 // archived reads the archive, which can have several tasks of one id. The list goes on after an id, so it does not end
@@ -423,12 +388,9 @@ func (s *Store) idOnwards(ctx context.Context, f Filter, n int) (uuid.UUID, bool
 	if !f.NewestFirst {
 		return s.idBehind(ctx, after, before, n)
 	}
-	var rows []dialect.Row
-	err := s.readSlow(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-		rows, err = s.sql.Query(ctx, conn, s.sql.Texts.IDBefore, dialect.Args{"before": before, "offset": n})
-		return err
-	})
-	if err != nil || len(rows) == 0 || after != uuid.Nil && slices.Compare(rows[0].ID[:], after[:]) <= 0 {
+	rows, err := readRows[dialect.Row](
+		sqlrun.Slow(ctx), s, s.sql.Texts.IDBefore, dialect.Args{"before": before, "offset": n})
+	if err != nil || len(rows) == 0 || after != uuid.Nil && compareIDs(rows[0].ID, after) <= 0 {
 		return uuid.Nil, false, err
 	}
 	return rows[0].ID, true, nil
@@ -601,12 +563,13 @@ func (s *Store) ListAtOnce(ctx context.Context, namespaces ...string) context.Co
 
 // list reads the records of all namespaces, once.
 func (l *listed) list(ctx context.Context) {
-	l.err = l.store.read(ctx, func(ctx context.Context, conn dialect.Conn) error {
-		l.by = map[string][]Record{}
-		return queryUnion(ctx, l.store, conn, l.store.sql.Texts.ListKV, "namespace", l.namespaces, len(l.namespaces),
+	l.by, l.err = read(ctx, l.store, func(ctx context.Context, conn dialect.Conn) (map[string][]Record, error) {
+		by := map[string][]Record{}
+		err := queryUnion(ctx, l.store, conn, l.store.sql.Texts.ListKV, "namespace", l.namespaces, len(l.namespaces),
 			dialect.Args{"limit": maxRecords}, func(namespace string, r recordPart) {
-				l.by[namespace] = append(l.by[namespace], r.Record)
+				by[namespace] = append(by[namespace], r.Record)
 			})
+		return by, err
 	})
 	for _, records := range l.by {
 		slices.SortFunc(records, func(a, b Record) int { return cmp.Compare(a.Name, b.Name) })

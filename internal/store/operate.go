@@ -73,7 +73,7 @@ func (s *Store) OperateTx(ctx context.Context, tx sqlrun.Tx, op Operation, id uu
 			return nil, left, err
 		}
 	}
-	moved, left.Changes, err = s.operateIn(ctx, conn, op, []uuid.UUID{id})
+	moved, left.Changes, err = s.operate(ctx, conn, op, []uuid.UUID{id})
 	switch {
 	case err != nil:
 	case len(moved) == 0:
@@ -84,14 +84,9 @@ func (s *Store) OperateTx(ctx context.Context, tx sqlrun.Tx, op Operation, id uu
 	return moved, left, err
 }
 
-// operate moves tasks, and records the reason and the ended attempts. It returns the moved tasks as they were before.
-func (s *Store) operate(ctx context.Context, conn dialect.Conn, op Operation, ids []uuid.UUID) ([]dialect.Row, error) {
-	moved, _, err := s.operateIn(ctx, conn, op, ids)
-	return moved, err
-}
-
-// operateIn is operate, and also returns the changes of workflows that it has recorded.
-func (s *Store) operateIn(ctx context.Context, conn dialect.Conn, op Operation, ids []uuid.UUID) (
+// operate moves tasks, and records the reason and the ended attempts. It returns the moved tasks as they were before,
+// and the changes of workflows that it has recorded.
+func (s *Store) operate(ctx context.Context, conn dialect.Conn, op Operation, ids []uuid.UUID) (
 	moved []dialect.Row, changes []WorkflowChange, err error) {
 	removes := op.Transition.To == state.None
 	if removes {
@@ -124,11 +119,11 @@ func (s *Store) move(ctx context.Context, conn dialect.Conn, e state.Event, ids 
 		return nil, errors.New("the dialect has no statement for it")
 	}
 	if e == state.Purge && s.sql.Texts.Returning { // it returns what it removed
-		return s.sql.QueryBatch(ctx, conn, move, dialect.Args{"id": dialect.Col[uuid.UUID](ids)}, len(ids))
+		return queryIDs[dialect.Row](ctx, s, conn, move, ids)
 	}
 	rows, err := s.lockMovable(ctx, conn, e, ids)
-	if err == nil && len(rows) > 0 {
-		_, err = s.sql.ExecBatch(ctx, conn, move, dialect.Args{"id": dialect.Col[uuid.UUID](idsOf(rows))}, len(rows))
+	if err == nil {
+		err = s.execIDs(ctx, conn, move, idsOf(rows))
 	}
 	return rows, err
 }
@@ -140,7 +135,7 @@ func (s *Store) purge(
 ) ([]dialect.Row, error) {
 	if before != nil {
 		rows, err := s.lockMovable(ctx, conn, state.Purge, ids)
-		if err != nil || len(rows) == 0 {
+		if err != nil {
 			return nil, err
 		}
 		ids = idsOf(rows)
@@ -155,8 +150,7 @@ func (s *Store) purge(
 func (s *Store) lockMovable(
 	ctx context.Context, conn dialect.Conn, e state.Event, ids []uuid.UUID,
 ) ([]dialect.Row, error) {
-	lock := s.sql.Texts.Movable[e]
-	return s.sql.QueryBatch(ctx, conn, lock, dialect.Args{"id": dialect.Col[uuid.UUID](ids)}, len(ids))
+	return queryIDs[dialect.Row](ctx, s, conn, s.sql.Texts.Movable[e], ids)
 }
 
 // keepReason writes the results of moved tasks. If the event replaces the result, the new one names the operator and
@@ -255,7 +249,7 @@ func (o *operateTx) try(ctx context.Context, conn dialect.Conn) (tried operateTr
 			return tried, err
 		}
 	}
-	if o.moved, err = o.s.operate(ctx, conn, o.op, o.ids); err != nil || len(o.moved) == 0 {
+	if o.moved, _, err = o.s.operate(ctx, conn, o.op, o.ids); err != nil || len(o.moved) == 0 {
 		return tried, err
 	}
 	tried.moved = o.moved
@@ -315,6 +309,23 @@ func byID(rows []dialect.Row) map[uuid.UUID]dialect.Row {
 	out := make(map[uuid.UUID]dialect.Row, len(rows))
 	for _, r := range rows {
 		out[r.ID] = r
+	}
+	return out
+}
+
+func idsOf(rows []dialect.Row) []uuid.UUID {
+	ids := make([]uuid.UUID, len(rows))
+	for i, r := range rows {
+		ids[i] = r.ID
+	}
+	return ids
+}
+
+// setOf returns the set of the rows' ids.
+func setOf(rows []dialect.Row) map[uuid.UUID]bool {
+	out := make(map[uuid.UUID]bool, len(rows))
+	for _, r := range rows {
+		out[r.ID] = true
 	}
 	return out
 }

@@ -69,16 +69,25 @@ func (s *Store) runFor(op dialect.Op, args dialect.Args, n int) runFunc {
 	return s.sql.Autocommit
 }
 
-// read runs queries, which can be repeated without harm, on a connection for reading.
-func (s *Store) read(ctx context.Context, query func(ctx context.Context, conn dialect.Conn) error) error {
-	return s.repeat(ctx, func() (bool, error) {
-		return false, s.sql.Reading(ctx, query)
+// read returns the result of queries, which can be repeated without harm, on a connection for reading. Pass
+// sqlrun.Slow(ctx) if they may take minutes.
+func read[T any](
+	ctx context.Context, s *Store, query func(ctx context.Context, conn dialect.Conn) (T, error),
+) (out T, err error) {
+	err = s.repeat(ctx, func() (bool, error) {
+		return false, s.sql.Reading(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+			out, err = query(ctx, conn)
+			return err
+		})
 	})
+	return out, err
 }
 
-// readSlow is read for queries that may take minutes.
-func (s *Store) readSlow(ctx context.Context, query func(ctx context.Context, conn dialect.Conn) error) error {
-	return s.read(sqlrun.Slow(ctx), query)
+// readRows is read for the rows of one statement.
+func readRows[T any](ctx context.Context, s *Store, text string, args dialect.Args) ([]T, error) {
+	return read(ctx, s, func(ctx context.Context, conn dialect.Conn) ([]T, error) {
+		return sqlrun.QueryAs[T](ctx, s.sql, conn, text, args)
+	})
 }
 
 // repeat retries while the class of the error permits it. try reports whether any attempt so far may have committed;
@@ -130,6 +139,27 @@ func (s *Store) repeat(ctx context.Context, try func() (maybe bool, err error)) 
 			return maybeHappened(maybe, fmt.Errorf("%w, after: %w", err2, err))
 		}
 	}
+}
+
+// once tries a change that must not be made twice, such as an insert: a task that is missing may have been added,
+// completed and removed since, and would run twice. try reports whether it may have changed something. After a lost
+// answer, once calls found to find out whether the change was made, and returns ErrMayHaveHappened if that is unknown.
+func (s *Store) once(ctx context.Context, try func() (maybe bool, err error), found func() bool) error {
+	var lost error // why the outcome cannot be known
+	err := s.repeat(ctx, func() (bool, error) {
+		maybe, err := try()
+		if s.sql.Class(err) != dialect.Ambiguous {
+			return maybe, err
+		}
+		if !found() {
+			lost = err
+		}
+		return true, nil
+	})
+	if err == nil && lost != nil {
+		err = maybeHappened(true, lost)
+	}
+	return err
 }
 
 // ConflictPause is the pause after the conflict that followed n others.

@@ -15,7 +15,7 @@ import (
 // program works with.
 func (s *Store) CheckSchema(ctx context.Context) error {
 	want := s.newestMigration()
-	have, err := s.readVersion(ctx)
+	have, err := read(ctx, s, s.version)
 	switch {
 	case err != nil:
 		return err
@@ -32,7 +32,7 @@ func (s *Store) CheckSchema(ctx context.Context) error {
 // several calls at once, one migrates and the others wait for it.
 func (s *Store) Migrate(ctx context.Context) (from, to int, err error) {
 	// Reading first keeps a program that opens with WithMigrate from locking, and from needing the right to.
-	from, err = s.readVersion(ctx)
+	from, err = read(ctx, s, s.version)
 	own := s.newestMigration()
 	to = max(from, own)
 	if err == nil && from < to {
@@ -157,14 +157,6 @@ func versionArgs(m dialect.Migration) dialect.Args {
 type versionRow struct {
 	Version    *int `db:"version"`
 	Compatible *int `db:"compatible"`
-}
-
-func (s *Store) readVersion(ctx context.Context) (version int, err error) {
-	err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-		version, err = s.version(ctx, conn)
-		return err
-	})
-	return version, err
 }
 
 // version returns the newest migration in the database, or 0 if there are no tables. It returns ErrSchemaNew if this

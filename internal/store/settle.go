@@ -130,7 +130,7 @@ func (b *settleBatch) stepsOf(some func(i int) bool) (steps []settleStep) {
 
 // sort sorts settlements by id.
 func (b *settleBatch) sort(index []int) {
-	slices.SortStableFunc(index, func(x, y int) int { return slices.Compare(b.ss[x].Task[:], b.ss[y].Task[:]) })
+	slices.SortStableFunc(index, func(x, y int) int { return compareIDs(b.ss[x].Task, b.ss[y].Task) })
 }
 
 // run settles on conn. again reports that an earlier try may have happened. A row that already has the intended state,
@@ -356,21 +356,18 @@ func (s *Store) meetsLocked() bool {
 // are in b.locked, unless they show without a lock that their leases are lost.
 func (b *settleBatch) unlocked(ctx context.Context, conn dialect.Conn) ([]settleStep, error) {
 	s := b.s
-	ids := make(dialect.Col[uuid.UUID], 0, len(b.ss))
+	ids := make([]uuid.UUID, 0, len(b.ss))
 	for l := range b.index {
 		ids = append(ids, l.Task)
 	}
-	slices.SortFunc(ids, func(x, y uuid.UUID) int { return slices.Compare(x[:], y[:]) })
+	slices.SortFunc(ids, compareIDs)
 	ids = slices.Compact(ids)
-	rows, err := s.sql.QueryBatch(ctx, conn, s.sql.Texts.LockFree, dialect.Args{"id": ids}, len(ids))
+	rows, err := queryIDs[dialect.Row](ctx, s, conn, s.sql.Texts.LockFree, ids)
 	if err != nil || len(rows) == len(ids) {
 		return b.steps, err
 	}
-	free := make(map[uuid.UUID]bool, len(rows))
-	for _, r := range rows {
-		free[r.ID] = true
-	}
-	others := slices.DeleteFunc([]uuid.UUID(ids), func(id uuid.UUID) bool { return free[id] })
+	free := setOf(rows)
+	others := slices.DeleteFunc(ids, func(id uuid.UUID) bool { return free[id] })
 	now, err := s.Peek(ctx, conn, others)
 	if err != nil {
 		return nil, err
@@ -501,7 +498,7 @@ func (b *settleBatch) record(ctx context.Context, conn dialect.Conn) error {
 			index = append(index, i)
 		}
 	}
-	slices.SortFunc(index, func(x, y int) int { return slices.Compare(b.ss[x].Task[:], b.ss[y].Task[:]) })
+	b.sort(index)
 	ids, causes := make([]uuid.UUID, len(index)), make([][]byte, len(index))
 	for k, i := range index {
 		ids[k], causes[k] = b.ss[i].Task, limits.CutResult(b.ss[i].Cause)

@@ -98,7 +98,7 @@ func statisticsArgs(step int64, source string, ps []series.Period) dialect.Args 
 			Due: p.Due, Parked: p.Parked, OldestDue: p.OldestDue,
 			Latency: p.Latency.String(), RunTime: p.RunTime.String()}
 	}
-	return sqlrun.StatisticsArgs(rows)
+	return sqlrun.ColumnsOf(rows)
 }
 
 // sums adds up rows by queue and period.
@@ -158,9 +158,8 @@ type Series struct {
 // had to read more than maxSeriesRows rows.
 func (s *Store) Series(ctx context.Context, queue string, from, to time.Time, step time.Duration) (Series, error) {
 	at, end, length := floor(from.UnixMicro(), step.Microseconds()), to.UnixMicro(), step.Microseconds()
-	out := sums{}
-	err := s.readSlow(ctx, func(ctx context.Context, conn dialect.Conn) error {
-		clear(out)
+	out, err := read(sqlrun.Slow(ctx), s, func(ctx context.Context, conn dialect.Conn) (sums, error) {
+		out := sums{}
 		done, _, err := s.readCursors(ctx, conn)
 		most := maxSeriesRows
 		for i, from := len(levels)-1, at; err == nil && i >= 0 && from < end; i-- {
@@ -179,12 +178,12 @@ func (s *Store) Series(ctx context.Context, queue string, from, to time.Time, st
 				err = out.add(rows, length)
 			}
 			if most -= len(rows); most < 0 {
-				return fmt.Errorf("%w: a series of more than %d rows; take one queue, a shorter time or a longer step",
+				return out, fmt.Errorf("%w: a series of more than %d rows; take one queue, a shorter time or a longer step",
 					errs.ErrOption, maxSeriesRows)
 			}
 			from = before
 		}
-		return err
+		return out, err
 	})
 	taken := map[int64]int64{}
 	for key, p := range out {
@@ -255,9 +254,7 @@ func (s *Store) Sample(ctx context.Context, since int64, without func(queue stri
 // countSome counts the tasks of each queue up to a limit for each state. With many queues the limit is lower, so that a
 // sample costs about the same whatever the tables have.
 func (s *Store) countSome(ctx context.Context) ([]QueueStats, error) {
-	var c *counter
-	err := s.read(ctx, func(ctx context.Context, conn dialect.Conn) error {
-		c = &counter{s: s, conn: conn, queues: map[string]*QueueStats{}}
+	c, err := s.counting(ctx, func(ctx context.Context, c *counter) error {
 		if err := c.findQueues(ctx); err != nil {
 			return err
 		}
@@ -300,14 +297,12 @@ func (s *Store) countEnqueued(ctx context.Context, since int64) (map[string]int6
 // addEnqueued counts the tasks from begin until a time, and adds as many for each queue as there are until the end if
 // they go on like this.
 func (s *Store) addEnqueued(ctx context.Context, out map[string]int64, begin, until, end time.Time) error {
-	return s.read(ctx, func(ctx context.Context, conn dialect.Conn) error {
-		rows, err := sqlrun.QueryAs[sqlrun.QueueCount](ctx, s.sql, conn, s.sql.Texts.CountIDs,
-			dialect.Args{"after": firstID(begin), "before": firstID(until)})
-		for _, r := range rows {
-			out[r.Queue] += r.Tasks * end.Sub(begin).Microseconds() / until.Sub(begin).Microseconds()
-		}
-		return err
-	})
+	rows, err := readRows[sqlrun.QueueCount](ctx, s, s.sql.Texts.CountIDs,
+		dialect.Args{"after": firstID(begin), "before": firstID(until)})
+	for _, r := range rows {
+		out[r.Queue] += r.Tasks * end.Sub(begin).Microseconds() / until.Sub(begin).Microseconds()
+	}
+	return err
 }
 
 // RollUp adds up the periods that are final at a time by the database's clock, and removes rows whose retention has
@@ -315,10 +310,9 @@ func (s *Store) addEnqueued(ctx context.Context, out map[string]int64, begin, un
 // hours and days up again; it leaves out what came later for the minutes that it had added up too early.
 func (s *Store) RollUp(ctx context.Context, now int64) error {
 	ctx = sqlrun.Slow(ctx)
-	var done cursors
-	err := s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-		done, _, err = s.readCursors(ctx, conn)
-		return err
+	done, err := read(ctx, s, func(ctx context.Context, conn dialect.Conn) (cursors, error) {
+		done, _, err := s.readCursors(ctx, conn)
+		return done, err
 	})
 	for i := 1; i < len(levels) && err == nil; i++ {
 		for from, to := levels[i-1], levels[i]; err == nil && done.pending(from, to, now); {

@@ -28,9 +28,7 @@ type QueueStats struct {
 // Stats counts the tasks of each queue by state, up to limit of each queue and state; 0 counts all. The queues are
 // sorted by name. If only is not empty, it returns the statistics of that queue alone.
 func (s *Store) Stats(ctx context.Context, only string, limit int) ([]QueueStats, error) {
-	var c *counter
-	err := s.readSlow(ctx, func(ctx context.Context, conn dialect.Conn) error {
-		c = &counter{s: s, conn: conn, queues: map[string]*QueueStats{}}
+	c, err := s.counting(sqlrun.Slow(ctx), func(ctx context.Context, c *counter) error {
 		if limit == 0 {
 			_, err := c.count(ctx, s.sql.Texts.Count, nil)
 			return err
@@ -53,31 +51,23 @@ func (s *Store) Stats(ctx context.Context, only string, limit int) ([]QueueStats
 }
 
 // CountQueues counts the queues that Stats would count, without their tasks.
-func (s *Store) CountQueues(ctx context.Context) (n int, err error) {
-	err = s.readSlow(ctx, func(ctx context.Context, conn dialect.Conn) error {
-		c := &counter{s: s, conn: conn, queues: map[string]*QueueStats{}}
-		err := c.findQueues(ctx)
-		n = len(c.queues)
-		return err
-	})
-	return n, err
+func (s *Store) CountQueues(ctx context.Context) (int, error) {
+	c, err := s.counting(sqlrun.Slow(ctx), func(ctx context.Context, c *counter) error { return c.findQueues(ctx) })
+	return len(c.queues), err
 }
 
 // CountKept counts the tasks of the archive and the entries of the audit, up to limit of each. A number is -1 if the
 // database user may not read the table.
 func (s *Store) CountKept(ctx context.Context, limit int) (archived, audit int64, err error) {
-	count := func(text string) (n int64, err error) {
-		err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) error {
-			rows, err := sqlrun.QueryAs[sqlrun.TasksRow](ctx, s.sql, conn, text, dialect.Args{"limit": limit})
-			if err == nil {
-				n = rows[0].Tasks
-			}
-			return err
-		})
+	count := func(text string) (int64, error) {
+		rows, err := readRows[sqlrun.TasksRow](ctx, s, text, dialect.Args{"limit": limit})
 		if s.sql.Class(err) == dialect.Denied {
 			return -1, nil
 		}
-		return n, err
+		if err != nil {
+			return 0, err
+		}
+		return rows[0].Tasks, nil
 	}
 	if archived, err = count(s.sql.Texts.CountArchive); err == nil {
 		audit, err = count(s.sql.Texts.CountAudit)
@@ -90,6 +80,15 @@ type counter struct {
 	s      *Store
 	conn   dialect.Conn
 	queues map[string]*QueueStats
+}
+
+// counting runs queries that count, with a counter of which only the last try counts.
+func (s *Store) counting(ctx context.Context, count func(context.Context, *counter) error) (counter, error) {
+	return read(ctx, s, func(ctx context.Context, conn dialect.Conn) (counter, error) {
+		c := counter{s: s, conn: conn, queues: map[string]*QueueStats{}}
+		err := count(ctx, &c)
+		return c, err
+	})
 }
 
 func (c *counter) sorted() []QueueStats {

@@ -8,7 +8,6 @@ import (
 	"database/sql"
 	"errors"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -61,7 +60,7 @@ func New(s *sqlrun.Session, o Options) *Store {
 		if _, err := out.enqueueNotices(ctx, conn, queue, ids, out.deadLetterQueue); err != nil {
 			return err
 		}
-		_, err := out.addChanges(ctx, conn, slices.DeleteFunc(ids, func(id uuid.UUID) bool { return !isNeeded(id) }))
+		_, err := out.addChanges(ctx, conn, only(ids, isNeeded))
 		return err
 	}
 	return out
@@ -109,4 +108,17 @@ func (s *Store) txConn(tx sqlrun.Tx) (dialect.Conn, error) {
 		return nil, errs.ErrClosed
 	}
 	return sqlrun.TxConn(tx)
+}
+
+// queryIDs runs a batch whose only value is the column :id.
+func queryIDs[T any](
+	ctx context.Context, s *Store, conn dialect.Conn, b dialect.Batch, ids []uuid.UUID,
+) ([]T, error) {
+	return sqlrun.QueryBatchAs[T](ctx, s.sql, conn, b, dialect.Args{"id": dialect.Col[uuid.UUID](ids)}, len(ids))
+}
+
+// execIDs is queryIDs for a statement that returns nothing.
+func (s *Store) execIDs(ctx context.Context, conn dialect.Conn, b dialect.Batch, ids []uuid.UUID) error {
+	_, err := s.sql.ExecBatch(ctx, conn, b, dialect.Args{"id": dialect.Col[uuid.UUID](ids)}, len(ids))
+	return err
 }

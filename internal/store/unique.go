@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -40,27 +39,20 @@ const (
 const keyKept = 24 * time.Hour
 
 // InsertUnique is Insert for tasks of which some are unique. It leaves tasks in their order.
-func (s *Store) InsertUnique(ctx context.Context, queue string, tasks []InsertRow) (out []Inserted, err error) {
-	var lost error // why the outcome cannot be known
-	err = s.repeat(ctx, func() (bool, error) {
-		b := s.newUniqueBatch(queue, tasks, true)
-		err := s.sql.Tx(ctx, func(ctx context.Context, conn dialect.Conn) error { return b.insert(ctx, conn) })
-		out = b.out
-		if s.sql.Class(err) != dialect.Ambiguous {
-			return false, err
+func (s *Store) InsertUnique(ctx context.Context, queue string, tasks []InsertRow) ([]Inserted, error) {
+	var b *uniqueBatch // of the last try
+	err := s.once(ctx, func() (bool, error) {
+		b = s.newUniqueBatch(queue, tasks, true)
+		err := s.sql.Tx(ctx, b.insert)
+		if s.sql.Class(err) == dialect.Ambiguous && len(b.added) == 0 && len(b.changes) == 0 {
+			return false, nil // it wrote nothing
 		}
-		if !b.findLost(ctx) {
-			lost = err
-		}
-		return true, nil // never insert again, as in Insert
-	})
-	if err == nil && lost != nil {
-		err = maybeHappened(true, lost)
-	}
+		return false, err
+	}, func() bool { return s.findLost(ctx, queue, b.searchLost) })
 	if err != nil {
 		return nil, err
 	}
-	return out, nil
+	return b.out, nil
 }
 
 // InsertUniqueTx is InsertUnique in the caller's transaction, without any repetition.
@@ -147,9 +139,6 @@ func (b *uniqueBatch) checkIDs(ctx context.Context, conn dialect.Conn) error {
 		if b.rows[i].GivenID {
 			given = append(given, b.rows[i].ID)
 		}
-	}
-	if len(given) == 0 {
-		return nil
 	}
 	taken, err := b.s.Peek(ctx, conn, given)
 	if err != nil {
@@ -294,8 +283,8 @@ func (b *uniqueBatch) add(ctx context.Context, conn dialect.Conn) error {
 // those of the batch that it would have excluded are duplicates, too. If an id was taken since checkIDs, its key may be
 // that of another call with this id, and setKeys returns ErrConflict.
 func (b *uniqueBatch) setKeys(ctx context.Context, conn dialect.Conn) error {
-	var id, task, unused dialect.Col[uuid.UUID]
-	var expires dialect.Col[int64]
+	var set []sqlrun.KeyRow
+	var unused []uuid.UUID
 	for _, k := range b.keys {
 		if k.winner < 0 {
 			continue
@@ -303,7 +292,7 @@ func (b *uniqueBatch) setKeys(ctx context.Context, conn dialect.Conn) error {
 		out := b.out[k.winner]
 		switch {
 		case !out.Duplicate && !k.fresh:
-			id, task, expires = append(id, k.id), append(task, out.ID), append(expires, k.expires)
+			set = append(set, sqlrun.KeyRow{ID: k.id, Task: out.ID, Expires: k.expires})
 		case out.Duplicate && b.rows[k.winner].GivenID && (out.ID == b.rows[k.winner].ID || out.ID == uuid.Nil):
 			return errIDTaken
 		case out.Duplicate && k.fresh:
@@ -315,13 +304,7 @@ func (b *uniqueBatch) setKeys(ctx context.Context, conn dialect.Conn) error {
 			}
 		}
 	}
-	if len(id) > 0 {
-		args := dialect.Args{"id": id, "task": task, "expires": expires}
-		if _, err := b.s.sql.ExecBatch(ctx, conn, b.s.sql.Texts.SetKeys, args, len(id)); err != nil {
-			return err
-		}
-	}
-	return b.s.dropKeys(ctx, conn, unused)
+	return b.s.changeKeys(ctx, conn, set, unused)
 }
 
 // decide decides about each row with a key: it is added, or gives way to the task that excludes it.
@@ -396,88 +379,44 @@ func (b *uniqueBatch) giveWay(k *uniqueKey, task uuid.UUID, r *InsertRow) Insert
 
 // change changes the tasks that wait.
 func (b *uniqueBatch) change(ctx context.Context, conn dialect.Conn) error {
-	var replaced, postponed changedTasks
+	var replaced, postponed []changedTask
 	for _, id := range slices.SortedFunc(maps.Keys(b.changes), compareIDs) {
 		c := b.changes[id]
-		if c.by != nil {
-			replaced.add(id, c)
+		to := changedTask{ID: id, Due: &c.due}
+		if r := c.by; r != nil {
+			to.Kind, to.Priority, to.Headers = r.Kind, int64(r.Priority), r.Headers
+			to.Payload, to.Size = r.Payload, sizeOf(r.Payload)
+			if r.Key != "" {
+				to.Key = &r.Key
+			}
+			replaced = append(replaced, to)
 		} else if c.due > *b.locked[id].Due {
-			postponed.add(id, c)
+			postponed = append(postponed, to)
 		}
 	}
-	if n := len(replaced.id); n > 0 {
-		if _, err := b.s.sql.ExecBatch(ctx, conn, b.s.sql.Texts.Replace, replaced.args(), n); err != nil {
-			return err
-		}
+	texts := &b.s.sql.Texts
+	if _, err := b.s.sql.ExecBatch(ctx, conn, texts.Replace, sqlrun.ColumnsOf(replaced), len(replaced)); err != nil {
+		return err
 	}
-	if n := len(postponed.id); n > 0 {
-		args := dialect.Args{"id": postponed.id, "at": postponed.at}
-		if _, err := b.s.sql.ExecBatch(ctx, conn, b.s.sql.Texts.Postpone, args, n); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err := b.s.sql.ExecBatch(ctx, conn, texts.Postpone, sqlrun.ColumnsOf(postponed), len(postponed))
+	return err
 }
 
-// changedTasks are the values of Replace and Postpone.
-type changedTasks struct {
-	id dialect.Col[uuid.UUID]
-	at dialect.Col[*int64]
-	by []*InsertRow
+// changedTask has the values of Replace. Postpone takes the id and the due time.
+type changedTask struct {
+	ID       uuid.UUID `db:"id"`
+	Due      *int64    `db:"at"`
+	Kind     string    `db:"kind"`
+	Key      *string   `db:"task_key"`
+	Priority int64     `db:"priority"`
+	Headers  *string   `db:"headers"`
+	Payload  []byte    `db:"payload"`
+	Size     *int64    `db:"payload_size"`
 }
 
-func (t *changedTasks) add(id uuid.UUID, c *taskChange) {
-	t.id, t.at, t.by = append(t.id, id), append(t.at, &c.due), append(t.by, c.by)
-}
-
-func (t *changedTasks) args() dialect.Args {
-	n := len(t.by)
-	kind, priority := make(dialect.Col[string], n), make(dialect.Col[int64], n)
-	headers, payload := make(dialect.Col[*string], n), make(dialect.Col[[]byte], n)
-	size, key := make(dialect.Col[*int64], n), make(dialect.Col[*string], n)
-	for i, r := range t.by {
-		kind[i], priority[i], headers[i] = r.Kind, int64(r.Priority), r.Headers
-		payload[i], size[i] = r.Payload, sizeOf(r.Payload)
-		if r.Key != "" {
-			key[i] = &r.Key
-		}
-	}
-	return dialect.Args{
-		"id": t.id, "at": t.at, "kind": kind, "task_key": key, "priority": priority, "headers": headers,
-		"payload": payload, "payload_size": size,
-	}
-}
-
-// findLost reports whether the batch has happened, after the answer to its commit was lost. Like the search for plain
-// tasks, it looks for what only this batch can have written; see insertBatch.findLost. A batch that has only changed
+// searchLost reports whether the batch has happened, after the answer to its commit was lost. Like the search for plain
+// tasks, it looks for what only this batch can have written; see insertBatch.searchLost. A batch that has only changed
 // waiting tasks leaves no such trace.
-func (b *uniqueBatch) findLost(ctx context.Context) bool {
-	if len(b.added) == 0 && len(b.changes) == 0 {
-		return true // it wrote nothing
-	}
-	ctx, cancel := context.WithTimeout(ctx, searchTimeout)
-	defer cancel()
-	for _, pause := range searchPauses {
-		if Sleep(ctx, pause) != nil {
-			return false
-		}
-		happened := false
-		err := b.s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-			happened, err = b.searchLost(ctx, conn)
-			return err
-		})
-		if happened {
-			return true
-		}
-		if err != nil {
-			b.s.Logger.Debug("dbq: cannot search for the tasks of a lost enqueue",
-				"queue", b.queue, "error", b.s.Scrub(err))
-			return false
-		}
-	}
-	return false
-}
-
 func (b *uniqueBatch) searchLost(ctx context.Context, conn dialect.Conn) (happened bool, err error) {
 	var ids []uuid.UUID
 	given := map[uuid.UUID]bool{}
@@ -541,9 +480,6 @@ func (b *uniqueBatch) lock(ctx context.Context, conn dialect.Conn, keys []*uniqu
 		ids[k.unfinished] = append(ids[k.unfinished], k.row.Task)
 	}
 	for _, unfinished := range []bool{false, true} {
-		if len(ids[unfinished]) == 0 {
-			continue
-		}
 		sorted := slices.SortedFunc(slices.Values(ids[unfinished]), compareIDs)
 		sorted = slices.Compact(sorted)
 		args := dialect.Args{"id": dialect.Col[uuid.UUID](sorted), "running": int64(0)}
@@ -570,8 +506,7 @@ func (b *uniqueBatch) lockKeys(ctx context.Context, conn dialect.Conn) error {
 		if err := b.addKeys(ctx, conn, todo); err != nil {
 			return err
 		}
-		args := dialect.Args{"id": dialect.Col[uuid.UUID](idsOfKeys(todo))}
-		rows, err := sqlrun.QueryBatchAs[sqlrun.KeyRow](ctx, b.s.sql, conn, b.s.sql.Texts.LockKeys, args, len(todo))
+		rows, err := queryIDs[sqlrun.KeyRow](ctx, b.s, conn, b.s.sql.Texts.LockKeys, idsOfKeys(todo))
 		if err != nil {
 			return err
 		}
@@ -605,9 +540,6 @@ func (b *uniqueBatch) addKeys(ctx context.Context, conn dialect.Conn, keys []*un
 			scope, name, expires = append(scope, k.scope), append(name, k.name), append(expires, k.expires)
 		}
 	}
-	if len(id) == 0 {
-		return nil
-	}
 	args := dialect.Args{"queue": b.queue, "id": id, "task": task, "scope": scope, "name": name, "expires": expires}
 	_, err := b.s.sql.ExecBatch(ctx, conn, b.s.sql.Texts.AddKeys, args, len(id))
 	return err
@@ -634,14 +566,14 @@ func (b *uniqueBatch) lockChanged(ctx context.Context, conn dialect.Conn) error 
 // lockFree locks the tasks that some keys name. If others keep one of them locked, or it was removed, it returns
 // ErrConflict, and the transaction is to be repeated from findKeys.
 func (b *uniqueBatch) lockFree(ctx context.Context, conn dialect.Conn, keys []*uniqueKey) error {
-	ids := make(dialect.Col[uuid.UUID], len(keys))
+	ids := make([]uuid.UUID, len(keys))
 	for i, k := range keys {
 		ids[i] = k.row.Task
 	}
 	slices.SortFunc(ids, compareIDs)
 	ids = slices.Compact(ids)
 	for range lockTries {
-		rows, err := b.s.sql.QueryBatch(ctx, conn, b.s.sql.Texts.LockFree, dialect.Args{"id": ids}, len(ids))
+		rows, err := queryIDs[dialect.Row](ctx, b.s, conn, b.s.sql.Texts.LockFree, ids)
 		if err != nil || len(rows) == len(ids) {
 			return err
 		}
@@ -654,8 +586,7 @@ func (b *uniqueBatch) lockFree(ctx context.Context, conn dialect.Conn, keys []*u
 
 // findKeys reads keys, and the states of their tasks.
 func (s *Store) findKeys(ctx context.Context, conn dialect.Conn, ids []uuid.UUID) ([]sqlrun.KeyRow, error) {
-	args := dialect.Args{"id": dialect.Col[uuid.UUID](ids)}
-	return sqlrun.QueryBatchAs[sqlrun.KeyRow](ctx, s.sql, conn, s.sql.Texts.FindKeys, args, len(ids))
+	return queryIDs[sqlrun.KeyRow](ctx, s, conn, s.sql.Texts.FindKeys, ids)
 }
 
 func idsOfKeys(keys []*uniqueKey) []uuid.UUID {
@@ -666,24 +597,16 @@ func idsOfKeys(keys []*uniqueKey) []uuid.UUID {
 	return ids
 }
 
-func compareIDs(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }
-
 // cleanKeys removes the unique keys that have expired and whose tasks are completed or removed. Other tasks exclude
 // others, or can return to the queue and do so again: their keys are checked again later.
 func (s *Store) cleanKeys(ctx context.Context) error {
-	for {
-		checked := 0
-		err := s.writeTx(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) (err error) {
+	return inBatches(ctx, func() (checked int, err error) {
+		err = s.writeTx(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) (err error) {
 			checked, err = s.cleanKeysOnce(ctx, conn)
 			return err
 		})
-		if err != nil || checked < cleanBatch {
-			return err
-		}
-		if err := Sleep(ctx, cleanPause); err != nil {
-			return err
-		}
-	}
+		return checked, err
+	})
 }
 
 // cleanKeysOnce checks some keys, and returns how many.
@@ -692,9 +615,8 @@ func (s *Store) cleanKeysOnce(ctx context.Context, conn dialect.Conn) (checked i
 	if err != nil || len(old) == 0 {
 		return 0, err
 	}
-	ids := dialect.Col[uuid.UUID](slices.SortedFunc(slices.Values(idsOf(old)), compareIDs))
-	if _, err := sqlrun.QueryBatchAs[sqlrun.KeyRow](
-		ctx, s.sql, conn, s.sql.Texts.LockKeys, dialect.Args{"id": ids}, len(ids)); err != nil {
+	ids := slices.SortedFunc(slices.Values(idsOf(old)), compareIDs)
+	if _, err := queryIDs[sqlrun.KeyRow](ctx, s, conn, s.sql.Texts.LockKeys, ids); err != nil {
 		return 0, err
 	}
 	now, err := s.sql.Now(ctx, conn)
@@ -705,31 +627,24 @@ func (s *Store) cleanKeysOnce(ctx context.Context, conn dialect.Conn) (checked i
 	if err != nil {
 		return 0, err
 	}
-	var ended, id, task dialect.Col[uuid.UUID]
-	var expires dialect.Col[int64]
+	var set []sqlrun.KeyRow
+	var ended []uuid.UUID
 	for _, k := range rows {
 		switch {
 		case k.Expires > now: // a task has taken it
 		case k.State != nil && *k.State != int64(state.Completed):
-			id, task, expires = append(id, k.ID), append(task, k.Task), append(expires, now+keyKept.Microseconds())
+			set = append(set, sqlrun.KeyRow{ID: k.ID, Task: k.Task, Expires: now + keyKept.Microseconds()})
 		default:
 			ended = append(ended, k.ID)
 		}
 	}
-	if len(id) > 0 {
-		args := dialect.Args{"id": id, "task": task, "expires": expires}
-		if _, err := s.sql.ExecBatch(ctx, conn, s.sql.Texts.SetKeys, args, len(id)); err != nil {
-			return 0, err
-		}
-	}
-	return len(old), s.dropKeys(ctx, conn, ended)
+	return len(old), s.changeKeys(ctx, conn, set, ended)
 }
 
-// dropKeys removes keys that the transaction has locked.
-func (s *Store) dropKeys(ctx context.Context, conn dialect.Conn, ids dialect.Col[uuid.UUID]) error {
-	if len(ids) == 0 {
-		return nil
+// changeKeys writes the tasks and ends of keys that the transaction has locked, and removes others.
+func (s *Store) changeKeys(ctx context.Context, conn dialect.Conn, set []sqlrun.KeyRow, drop []uuid.UUID) error {
+	if _, err := s.sql.ExecBatch(ctx, conn, s.sql.Texts.SetKeys, sqlrun.ColumnsOf(set), len(set)); err != nil {
+		return err
 	}
-	_, err := s.sql.ExecBatch(ctx, conn, s.sql.Texts.DropKeys, dialect.Args{"id": ids}, len(ids))
-	return err
+	return s.execIDs(ctx, conn, s.sql.Texts.DropKeys, drop)
 }

@@ -39,7 +39,7 @@ func workflowTaskID(id uuid.UUID, needed bool) uuid.UUID {
 // InWorkflow reports whether a task belongs to a workflow.
 func InWorkflow(id uuid.UUID) bool { return id[6]&0xf0 == workflowVersion }
 
-// only returns the ids for which is holds.
+// only returns the ids that satisfy is.
 func only(ids []uuid.UUID, is func(uuid.UUID) bool) (out []uuid.UUID) {
 	for _, id := range ids {
 		if is(id) {
@@ -125,21 +125,13 @@ func changeOf(r Record) WorkflowChange {
 
 // workflowTasks reads tasks of workflows.
 func (s *Store) workflowTasks(ctx context.Context, conn dialect.Conn, ids []uuid.UUID) ([]sqlrun.WorkflowRow, error) {
-	args := dialect.Args{"id": dialect.Col[uuid.UUID](ids)}
-	return sqlrun.QueryBatchAs[sqlrun.WorkflowRow](ctx, s.sql, conn, s.sql.Texts.WorkflowTasks, args, len(ids))
+	return queryIDs[sqlrun.WorkflowRow](ctx, s, conn, s.sql.Texts.WorkflowTasks, ids)
 }
 
 // lockSteps locks the rows of steps until the end of the transaction.
 func (s *Store) lockSteps(ctx context.Context, conn dialect.Conn, ids []uuid.UUID) error {
 	ids = slices.SortedFunc(slices.Values(ids), compareIDs)
-	_, err := sqlrun.QueryBatchAs[sqlrun.WorkflowRow](ctx, s.sql, conn, s.sql.Texts.LockWorkflowTasks,
-		dialect.Args{"id": dialect.Col[uuid.UUID](ids)}, len(ids))
-	return err
-}
-
-// execIDs runs a batch whose only column is :id.
-func (s *Store) execIDs(ctx context.Context, conn dialect.Conn, b dialect.Batch, ids []uuid.UUID) error {
-	_, err := s.sql.ExecBatch(ctx, conn, b, dialect.Args{"id": dialect.Col[uuid.UUID](ids)}, len(ids))
+	_, err := queryIDs[sqlrun.WorkflowRow](ctx, s, conn, s.sql.Texts.LockWorkflowTasks, ids)
 	return err
 }
 
@@ -165,10 +157,9 @@ type WorkflowPage struct {
 
 // ReadWorkflow reads up to limit tasks of a workflow above after, and at most needs of what needs them.
 func (s *Store) ReadWorkflow(ctx context.Context, workflow, after uuid.UUID, limit, needs int) (
-	p WorkflowPage, err error) {
-	err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-		p.Tasks, err = sqlrun.QueryAs[sqlrun.WorkflowRow](ctx, s.sql, conn, s.sql.Texts.WorkflowList,
-			dialect.Args{"workflow": workflow, "after": after, "limit": limit})
+	WorkflowPage, error) {
+	return read(ctx, s, func(ctx context.Context, conn dialect.Conn) (p WorkflowPage, err error) {
+		p.Tasks, err = s.listWorkflow(ctx, conn, workflow, after, limit)
 		var parents dialect.Col[uuid.UUID]
 		for i := range p.Tasks {
 			if isNeeded(p.Tasks[i].Task) {
@@ -176,43 +167,38 @@ func (s *Store) ReadWorkflow(ctx context.Context, workflow, after uuid.UUID, lim
 			}
 		}
 		if err != nil || len(parents) == 0 {
-			return err
+			return p, err
 		}
 		p.Needs, err = sqlrun.QueryBatchAs[sqlrun.NeedRow](ctx, s.sql, conn, s.sql.Texts.WorkflowNeeds,
 			dialect.Args{"id": parents, "above": uuid.Nil, "met": 1, "limit": needs}, len(parents))
-		return err
+		return p, err
 	})
-	return p, err
+}
+
+func (s *Store) listWorkflow(ctx context.Context, conn dialect.Conn, workflow, after uuid.UUID, limit int) (
+	[]sqlrun.WorkflowRow, error) {
+	return sqlrun.QueryAs[sqlrun.WorkflowRow](ctx, s.sql, conn, s.sql.Texts.WorkflowList,
+		dialect.Args{"workflow": workflow, "after": after, "limit": limit})
 }
 
 // ReadWorkflowTasks reads tasks of workflows. Those that do not exist are left out.
-func (s *Store) ReadWorkflowTasks(ctx context.Context, ids []uuid.UUID) (rows []sqlrun.WorkflowRow, err error) {
-	err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-		rows, err = s.workflowTasks(ctx, conn, ids)
-		return err
+func (s *Store) ReadWorkflowTasks(ctx context.Context, ids []uuid.UUID) ([]sqlrun.WorkflowRow, error) {
+	return read(ctx, s, func(ctx context.Context, conn dialect.Conn) ([]sqlrun.WorkflowRow, error) {
+		return s.workflowTasks(ctx, conn, ids)
 	})
-	return rows, err
 }
 
 // ReadParents reads up to limit tasks above after that a task of a workflow needs, with their results, by id.
 func (s *Store) ReadParents(ctx context.Context, child, after uuid.UUID, limit int) (
-	rows []sqlrun.WorkflowRow, err error) {
-	err = s.read(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-		rows, err = sqlrun.QueryAs[sqlrun.WorkflowRow](ctx, s.sql, conn, s.sql.Texts.WorkflowParents,
-			dialect.Args{"child": child, "after": after, "limit": limit})
-		return err
-	})
-	return rows, err
+	[]sqlrun.WorkflowRow, error) {
+	return readRows[sqlrun.WorkflowRow](ctx, s, s.sql.Texts.WorkflowParents,
+		dialect.Args{"child": child, "after": after, "limit": limit})
 }
 
 // unneeded leaves out the tasks that an unfinished task of their workflow needs, for its handler reads their results.
 func (s *Store) unneeded(ctx context.Context, conn dialect.Conn, ids []uuid.UUID) ([]uuid.UUID, error) {
 	parents := only(ids, isNeeded)
-	if len(parents) == 0 {
-		return ids, nil
-	}
-	rows, err := sqlrun.QueryBatchAs[sqlrun.WorkflowRow](ctx, s.sql, conn, s.sql.Texts.NeededWorkflowTasks,
-		dialect.Args{"id": dialect.Col[uuid.UUID](parents)}, len(parents))
+	rows, err := queryIDs[sqlrun.WorkflowRow](ctx, s, conn, s.sql.Texts.NeededWorkflowTasks, parents)
 	if err != nil || len(rows) == 0 {
 		return ids, err
 	}
@@ -302,23 +288,17 @@ func (w *NewWorkflow) AwaitLaterIDs() {
 // ErrDuplicate, with the id of the existing task. If the answer is lost, it searches for the workflow for a few
 // hundred milliseconds, and returns ErrMayHaveHappened if it does not find it.
 func (s *Store) InsertWorkflow(ctx context.Context, w *NewWorkflow) (duplicate uuid.UUID, err error) {
-	var lost error
-	err = s.repeat(ctx, func() (bool, error) {
-		err := s.sql.Tx(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
+	err = s.once(ctx, func() (bool, error) {
+		return false, s.sql.Tx(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
 			duplicate, err = s.insertWorkflow(ctx, conn, w)
 			return err
 		})
-		if s.sql.Class(err) != dialect.Ambiguous {
-			return false, err
-		}
-		if !s.findWorkflow(ctx, w) {
-			lost = err
-		}
-		return true, nil
+	}, func() bool {
+		return s.findLost(ctx, w.Tasks[0].Queue, func(ctx context.Context, conn dialect.Conn) (bool, error) {
+			rows, err := s.listWorkflow(ctx, conn, w.ID, uuid.Nil, 1)
+			return len(rows) > 0, err
+		})
 	})
-	if err == nil && lost != nil {
-		err = maybeHappened(true, lost)
-	}
 	return duplicate, err
 }
 
@@ -329,22 +309,6 @@ func (s *Store) InsertWorkflowTx(ctx context.Context, tx sqlrun.Tx, w *NewWorkfl
 		return uuid.Nil, err
 	}
 	return s.insertWorkflow(ctx, conn, w)
-}
-
-// findWorkflow reports whether a workflow whose insert was not answered is there.
-func (s *Store) findWorkflow(ctx context.Context, w *NewWorkflow) bool {
-	ctx, cancel := context.WithTimeout(ctx, searchTimeout)
-	defer cancel()
-	for _, pause := range searchPauses {
-		if Sleep(ctx, pause) != nil {
-			return false
-		}
-		p, err := s.ReadWorkflow(ctx, w.ID, uuid.Nil, 1, 1)
-		if err != nil || len(p.Tasks) > 0 {
-			return err == nil
-		}
-	}
-	return false
 }
 
 func (s *Store) insertWorkflow(ctx context.Context, conn dialect.Conn, w *NewWorkflow) (
@@ -370,18 +334,16 @@ func (s *Store) insertWorkflow(ctx context.Context, conn dialect.Conn, w *NewWor
 			}
 		}
 	}
-	args, n := w.taskArgs()
-	if _, err = s.sql.ExecBatch(ctx, conn, s.sql.Texts.AddWorkflowTasks, args, n); err != nil {
+	if _, err = s.sql.ExecBatch(ctx, conn, s.sql.Texts.AddWorkflowTasks, w.taskArgs(), len(w.Tasks)); err != nil {
 		return uuid.Nil, err
 	}
-	if args, n = w.needArgs(); n > 0 {
-		_, err = s.sql.ExecBatch(ctx, conn, s.sql.Texts.AddWorkflowNeeds, args, n)
-	}
+	needs := w.needs()
+	_, err = s.sql.ExecBatch(ctx, conn, s.sql.Texts.AddWorkflowNeeds, sqlrun.ColumnsOf(needs), len(needs))
 	return uuid.Nil, err
 }
 
-// taskArgs returns the columns of AddWorkflowTasks, and their number of rows.
-func (w *NewWorkflow) taskArgs() (dialect.Args, int) {
+// taskArgs returns the columns of AddWorkflowTasks.
+func (w *NewWorkflow) taskArgs() dialect.Args {
 	n := len(w.Tasks)
 	id, name, queue := make(dialect.Col[uuid.UUID], n), make(dialect.Col[string], n), make(dialect.Col[string], n)
 	workflow := make(dialect.Col[uuid.UUID], n)
@@ -396,27 +358,21 @@ func (w *NewWorkflow) taskArgs() (dialect.Args, int) {
 		}
 	}
 	return dialect.Args{"id": id, "workflow_id": workflow, "name": name, "queue_name": queue, "needs": needs,
-		"dependents": dependents, "at": at, "delay": delay}, n
+		"dependents": dependents, "at": at, "delay": delay}
 }
 
-// needArgs returns the columns of AddWorkflowNeeds, and their number of rows.
-func (w *NewWorkflow) needArgs() (dialect.Args, int) {
-	var parents, children dialect.Col[uuid.UUID]
-	var policies dialect.Col[int64]
-	for i := range w.Tasks {
-		for _, parent := range w.Tasks[i].Needs {
-			parents = append(parents, w.Tasks[parent].ID)
-			children, policies = append(children, w.Tasks[i].ID), append(policies, int64(w.Tasks[i].OnFailure))
+// needs returns the rows of AddWorkflowNeeds.
+func (w *NewWorkflow) needs() (rows []sqlrun.NeedRow) {
+	for _, t := range w.Tasks {
+		for _, parent := range t.Needs {
+			rows = append(rows, sqlrun.NeedRow{Parent: w.Tasks[parent].ID, Child: t.ID, OnFailure: int64(t.OnFailure)})
 		}
 	}
-	return dialect.Args{"parent": parents, "child": children, "on_failure": policies}, len(parents)
+	return rows
 }
 
 // promote makes tasks due that wait and need nothing more.
 func (a *advance) promote(ctx context.Context, conn dialect.Conn, ready []sqlrun.WorkflowRow) error {
-	if len(ready) == 0 {
-		return nil
-	}
 	slices.SortFunc(ready, func(x, y sqlrun.WorkflowRow) int { return compareIDs(x.Task, y.Task) })
 	rows := make(map[uuid.UUID]sqlrun.WorkflowRow, len(ready))
 	ids := make(dialect.Col[uuid.UUID], 0, len(ready))
@@ -444,9 +400,6 @@ func (a *advance) promote(ctx context.Context, conn dialect.Conn, ready []sqlrun
 		id, at = append(id, w.ID), append(at, due)
 		a.promoted = append(a.promoted, Promoted{r.Queue, time.Duration(due-r.Now) * time.Microsecond})
 	}
-	if len(id) == 0 {
-		return nil
-	}
 	_, err = a.s.sql.ExecBatch(ctx, conn, a.s.sql.Texts.Postpone, dialect.Args{"id": id, "at": at}, len(id))
 	return err
 }
@@ -454,15 +407,12 @@ func (a *advance) promote(ctx context.Context, conn dialect.Conn, ready []sqlrun
 // cancel cancels what fails with a task. The tasks that need these in turn are a change of their own.
 func (a *advance) cancel(
 	ctx context.Context, conn dialect.Conn, parent uuid.UUID, name string, children []uuid.UUID) error {
-	if len(children) == 0 {
-		return nil
-	}
 	event, _ := state.Find(state.Cancel, state.Operator)
 	op := Operation{Transition: event, By: "dbq", Reason: fmt.Sprintf(
 		"it needs %q (%s), which is in POISON", name, parent)}
 	slices.SortFunc(children, compareIDs)
 	for part := range slices.Chunk(children, a.s.OperateLimit(state.Cancel)) {
-		_, changes, err := a.s.operateIn(ctx, conn, op, part)
+		_, changes, err := a.s.operate(ctx, conn, op, part)
 		if err != nil {
 			return err
 		}
@@ -474,11 +424,7 @@ func (a *advance) cancel(
 // holdBack makes reenqueued tasks wait again that need others, and records the change: what they need may have ended
 // meanwhile.
 func (s *Store) holdBack(ctx context.Context, conn dialect.Conn, moved []uuid.UUID) ([]WorkflowChange, error) {
-	ids := only(moved, InWorkflow)
-	if len(ids) == 0 {
-		return nil, nil
-	}
-	rows, err := s.workflowTasks(ctx, conn, ids)
+	rows, err := s.workflowTasks(ctx, conn, only(moved, InWorkflow))
 	if err != nil {
 		return nil, err
 	}
@@ -487,9 +433,6 @@ func (s *Store) holdBack(ctx context.Context, conn dialect.Conn, moved []uuid.UU
 		if r.Needs > 0 {
 			wait = append(wait, r.Task)
 		}
-	}
-	if len(wait) == 0 {
-		return nil, nil
 	}
 	slices.SortFunc(wait, compareIDs)
 	at := make(dialect.Col[int64], len(wait))
@@ -627,7 +570,8 @@ func (s *Store) AdvanceWorkflows(ctx context.Context, age time.Duration, promote
 func (s *Store) advanceBriefly(ctx context.Context, age time.Duration, tried map[string]bool,
 	promoted func([]Promoted)) (blocked []WorkflowChange, err error) {
 	for limit := changesAtOnce; ; {
-		records, err := s.readKV(ctx, s.sql.Texts.ListKV, dialect.Args{"namespace": workflowNamespace, "limit": limit})
+		records, err := readRows[Record](ctx, s, s.sql.Texts.ListKV,
+			dialect.Args{"namespace": workflowNamespace, "limit": limit})
 		if err != nil {
 			return blocked, err
 		}
@@ -804,9 +748,6 @@ func (a *advance) advance(ctx context.Context, conn dialect.Conn) error {
 
 // stillPoisoned locks tasks in POISON, so that an operator does not reenqueue them until the commit.
 func (a *advance) stillPoisoned(ctx context.Context, conn dialect.Conn, ids []uuid.UUID) (out []uuid.UUID, err error) {
-	if len(ids) == 0 {
-		return nil, nil
-	}
 	rows, err := a.s.lockMovable(ctx, conn, state.Reenqueue, ids)
 	for _, r := range rows {
 		if r.State == state.Poison {
@@ -818,10 +759,7 @@ func (a *advance) stillPoisoned(ctx context.Context, conn dialect.Conn, ids []uu
 
 // needs reads what still waits for parents.
 func (a *advance) needs(ctx context.Context, conn dialect.Conn, parents []uuid.UUID) ([]sqlrun.NeedRow, error) {
-	a.last, a.more = lastID, false
-	if len(parents) == 0 {
-		return nil, nil
-	}
+	a.last = lastID
 	rows, err := sqlrun.QueryBatchAs[sqlrun.NeedRow](ctx, a.s.sql, conn, a.s.sql.Texts.WorkflowNeeds,
 		dialect.Args{"id": dialect.Col[uuid.UUID](parents), "above": a.after, "met": 0, "limit": a.limit}, len(parents))
 	if a.more = err == nil && len(rows) >= a.limit; a.more {
@@ -832,9 +770,6 @@ func (a *advance) needs(ctx context.Context, conn dialect.Conn, parents []uuid.U
 
 // meet marks what needs the parents, if it does not fail with them.
 func (a *advance) meet(ctx context.Context, conn dialect.Conn, parents []uuid.UUID, least int) error {
-	if len(parents) == 0 {
-		return nil
-	}
 	_, err := a.s.sql.ExecBatch(ctx, conn, a.s.sql.Texts.MeetNeeds, dialect.Args{
 		"id": dialect.Col[uuid.UUID](parents), "above": a.after, "last": a.last, "least": least}, len(parents))
 	return err
@@ -843,9 +778,6 @@ func (a *advance) meet(ctx context.Context, conn dialect.Conn, parents []uuid.UU
 // countNeeds subtracts what was met from the needs of tasks, and returns those that need nothing more.
 func (s *Store) countNeeds(ctx context.Context, conn dialect.Conn, met map[uuid.UUID]int64) (
 	ready []sqlrun.WorkflowRow, err error) {
-	if len(met) == 0 {
-		return nil, nil
-	}
 	byCount, all := map[int64][]uuid.UUID{}, make([]uuid.UUID, 0, len(met))
 	for child := range met {
 		all = append(all, child)

@@ -12,25 +12,19 @@ import (
 
 // written are the columns that statements for new rows write. The other columns of an insert must be unset in them, so
 // a column that is added to dialect.InsertColumns needs no change here.
-var written = []string{"id", "kind", "priority", "at", "delay", "max_attempts", "headers", "payload"}
-
-// unwritten are the columns that must be unset in new rows, and shared those that uniform rows have in common.
-var unwritten, shared = func() (unwritten, shared []string) {
-	for _, name := range dialect.InsertColumns {
-		switch {
-		case !slices.Contains(written, name):
-			unwritten = append(unwritten, name)
-		case name != "id" && name != "payload":
-			shared = append(shared, name)
-		}
-	}
-	return unwritten, shared
-}()
+var written = []string{
+	"id", "kind", "priority", "at", "delay", "max_attempts", "headers", "payload", "payload_size",
+}
 
 // New reports whether the rows of an insert are certainly new and plain: they have newly generated ids, no reference,
 // and nothing else that the statements for new rows do not write.
 func New(args dialect.Args) bool {
-	return !slices.ContainsFunc(unwritten, func(name string) bool { return !unset(args[name]) })
+	for name, v := range args {
+		if _, isColumn := v.(dialect.Column); isColumn && !slices.Contains(written, name) && !unset(v) {
+			return false
+		}
+	}
+	return true
 }
 
 // unset reports whether all values of a column are zero or null.
@@ -52,12 +46,12 @@ func UniformInsert(args dialect.Args) dialect.Args {
 	if !New(args) {
 		return nil
 	}
-	out := dialect.Args{
-		"queue": args["queue"], "now": args["now"],
-		"id": args["id"], "payload": args["payload"], "payload_size": args["payload_size"],
-	}
-	for _, name := range shared {
-		col := args[name].(dialect.Column)
+	out := maps.Clone(args)
+	for name, v := range args {
+		col, isColumn := v.(dialect.Column)
+		if !isColumn || name == "id" || name == "payload" || name == "payload_size" {
+			continue
+		}
 		if !uniform(col) {
 			return nil
 		}

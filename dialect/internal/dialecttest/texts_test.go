@@ -86,12 +86,12 @@ func readAs[T any](ctx context.Context, s *sqlrun.Session, c dialect.Conn, text 
 // field runs what a field of Statements holds.
 func (r runner) field(name string, v reflect.Value) {
 	r.t.Helper()
-	if elsewhere[name] != "" || dialect.FieldOf(name).Part {
+	if elsewhere[name] != "" || sqlrun.FieldOf(name).Part {
 		return
 	}
 	if empty(v) {
 		r.t.Run(name, func(t *testing.T) {
-			if !dialect.FieldOf(name).Optional {
+			if !sqlrun.FieldOf(name).Optional {
 				t.Fatal("it is empty")
 			}
 			t.Skip("this dialect leaves it empty")

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/google/uuid"
 )
 
@@ -55,7 +56,7 @@ func Two() dialect.Args {
 		"source": dialect.Col[string]{"w", "w"}, "latency": dialect.Col[string]{"", "1:1"},
 		"run_time": dialect.Col[string]{"1:1", ""}, "full_at": dialect.Col[int64]{1, 2},
 	}
-	for _, name := range dialect.StatisticsColumns {
+	for name := range sqlrun.ColumnsOf([]sqlrun.StatisticsRow{}) {
 		if out[name] == nil {
 			out[name] = dialect.Col[int64]{0, 1}
 		}
