@@ -102,8 +102,10 @@ func (a *API) register() (http.Handler, []byte, error) {
 	add(r, "get-workflow", auth.Read, "GET", pathWorkflow, "Read the tasks of a workflow", a.readWorkflow)
 	add(r, "change-workflow", auth.Operate, "POST", pathWorkflow+"/{change}", "Cancel or retry a workflow",
 		a.changeWorkflow)
-	addText(r, "draw-workflow", auth.Read, pathWorkflow+"/graph", "Draw a workflow",
-		[]string{mermaidText, dotText}, a.drawWorkflow)
+	draw := r.operation("draw-workflow", http.MethodGet, pathWorkflow+"/graph", "Draw a workflow as a Mermaid flowchart")
+	draw.Responses["200"] = &huma.Response{Description: http.StatusText(http.StatusOK),
+		Content: map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}}}}
+	register(r, draw, auth.Read, a.drawWorkflow)
 	add(r, "list-audit", auth.Administer, "GET", pathDatabase+"/audit", "List the changes of operators", a.listAudit)
 
 	spec, err := describe(h.OpenAPI())
@@ -178,20 +180,6 @@ func add[I, O any](
 		}
 		op.Responses["200"] = &again
 	}
-}
-
-// addText is add for a GET whose response is text of one of several media types.
-func addText[I, O any](
-	r registry, id string, action auth.Action, path, summary string, media []string,
-	f func(context.Context, *I) (*O, error),
-) {
-	op := r.operation(id, http.MethodGet, path, summary)
-	text := &huma.Response{Description: http.StatusText(http.StatusOK), Content: map[string]*huma.MediaType{}}
-	for _, m := range media {
-		text.Content[m] = &huma.MediaType{Schema: &huma.Schema{Type: "string"}}
-	}
-	op.Responses["200"] = text
-	register(r, op, action, f)
 }
 
 // operation returns an operation without a handler.

@@ -109,7 +109,7 @@ func newRoot(a *app) *cobra.Command {
 		root.AddCommand(cmds...)
 	}
 	group("start", "Getting started:", newDemo(a), newConform(a), newMigrate(a), newEnqueue(a), newWork(a),
-		newServe(a), newBridge(a))
+		newServe(a))
 	group("inspect", "Inspecting:", newStats(a), newList(a), newShow(a), newWait(a), newWorkflow(a))
 	operate := []*cobra.Command{newQueue(a), newLimit(a), newWorker(a), newSchedule(a), newToken(a), newAudit(a)}
 	for _, t := range state.ByOperator() {
