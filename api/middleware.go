@@ -9,7 +9,6 @@ import (
 	"errors"
 	"io"
 	"mime"
-	"net"
 	"net/http"
 	"net/url"
 	"path"
@@ -20,6 +19,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/callers"
 	"github.com/dbq-go/dbq/internal/wire"
 )
 
@@ -156,12 +156,10 @@ func (a *API) Protect(action auth.Action, next http.Handler) http.Handler {
 func attributed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p, _ := auth.FromContext(r.Context())
-		address, _, err := net.SplitHostPort(r.RemoteAddr)
-		if err != nil {
-			address = r.RemoteAddr
+		origin := admin.Origin{
+			By: p.Name, Program: "api", Address: callers.Address(r), Request: requestID(r.Context()),
 		}
-		next.ServeHTTP(w, r.WithContext(admin.WithOrigin(r.Context(),
-			admin.Origin{By: p.Name, Program: "api", Address: address, Request: requestID(r.Context())})))
+		next.ServeHTTP(w, r.WithContext(admin.WithOrigin(r.Context(), origin)))
 	})
 }
 

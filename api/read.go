@@ -32,9 +32,8 @@ func (a *API) listDatabases(ctx context.Context, _ *struct{}) (*listedDatabases,
 	p, _ := auth.FromContext(ctx)
 	var out listedDatabases
 	out.Body.Databases = []Database{}
-	p.Queues = nil // a caller may know the database of its queues
 	for name, d := range a.databases {
-		if p.May(auth.Read, name, "") {
+		if p.MaySome(auth.Read, name) {
 			info := d.client.Info()
 			out.Body.Databases = append(out.Body.Databases,
 				Database{name, info.Server.Product + " " + info.Server.Version, string(info.Strategy)})
@@ -214,20 +213,11 @@ type gotStats struct {
 }
 
 func (a *API) stats(ctx context.Context, in *readStats) (*gotStats, error) {
-	p, _ := auth.FromContext(ctx)
-	may := p
-	if in.Queue == "" { // a caller sees its own queues of all
-		may.Queues = nil
-	}
-	if !may.May(auth.Read, in.Database, in.Queue) {
-		return nil, wire.Forbidden.Problem()
-	}
-	d := a.databases[in.Database]
-	if d == nil {
-		return nil, wire.NoDatabase.Problem()
+	d, p, err := a.filtered(ctx, in.Database, in.Queue)
+	if err != nil {
+		return nil, err
 	}
 	var counted []admin.QueueStats
-	var err error
 	if in.Queue == "" {
 		counted, err = d.admin.Stats(ctx, admin.CountUpTo(in.CountTo))
 	} else {

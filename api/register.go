@@ -78,12 +78,16 @@ func (a *API) register() (http.Handler, []byte, error) {
 		a.operateMany)
 	add(r, "list-queues", auth.Read, "GET", pathDatabase+"/queues", "List queues with a pause, settings or limits",
 		a.listQueues)
-	add(r, "pause-queue", auth.Operate, "POST", pathQueue+"/pause", "Stop a queue from handing out tasks", a.pause)
-	add(r, "resume-queue", auth.Operate, "POST", pathQueue+"/resume", "End the pause of a queue", a.resume)
-	add(r, "get-settings", auth.Read, "GET", pathQueue+"/settings", "Read the settings of a queue", a.readSettings)
+	add(r, "pause-queue", auth.Operate, "POST", pathQueue+"/pause", "Stop a queue from handing out tasks", a.pause((*admin.Admin).PauseQueue))
+	add(r, "resume-queue", auth.Operate, "POST", pathQueue+"/resume", "End the pause of a queue",
+		a.pause((*admin.Admin).ResumeQueue))
+	add(r, "get-settings", auth.Read, "GET", pathQueue+"/settings", "Read the settings of a queue",
+		reading(a, (*admin.Admin).QueueSettings))
 	add(r, "change-settings", auth.Configure, "PATCH", pathQueue+"/settings", "Change settings of a queue", a.configure)
-	add(r, "get-limits", auth.Read, "GET", pathQueue+"/limits", "Read the limits of a queue", a.readLimits)
-	add(r, "change-limits", auth.Configure, "PATCH", pathQueue+"/limits", "Change limits of a queue", a.limit)
+	add(r, "get-limits", auth.Read, "GET", pathQueue+"/limits", "Read the limits of a queue",
+		reading(a, (*admin.Admin).QueueLimits))
+	add(r, "change-limits", auth.Configure, "PATCH", pathQueue+"/limits", "Change limits of a queue",
+		configuring(a, (*admin.Admin).ConfigureLimits))
 	add(r, "list-workers", auth.Read, "GET", pathDatabase+"/workers", "List workers", a.listWorkers)
 	add(r, "command-worker", auth.Configure, "POST", pathDatabase+"/workers/command", "Pause, resume or stop a worker",
 		a.commandWorker)

@@ -37,24 +37,17 @@ type listedSchedules struct {
 	}
 }
 
-func (a *API) listSchedules(ctx context.Context, in *oneDatabase) (*listedSchedules, error) {
-	d, p, err := a.anyQueue(ctx, auth.Read, in.Database)
-	if err != nil {
-		return nil, err
-	}
-	infos, err := d.schedules.List(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var out listedSchedules
-	out.Body.Schedules = []wire.Schedule{}
-	for _, s := range infos {
-		if p.May(auth.Read, in.Database, s.Queue) {
+func (a *API) listSchedules(ctx context.Context, in *oneDatabase) (out *listedSchedules, err error) {
+	out = &listedSchedules{}
+	out.Body.Schedules, err = listed(ctx, a, in, func(d *database) (list []wire.Schedule, err error) {
+		infos, err := d.schedules.List(ctx)
+		for _, s := range infos {
 			s.Task.Payload, s.Task.Headers = nil, nil // lists have none
-			out.Body.Schedules = append(out.Body.Schedules, wire.ScheduleOf(s))
+			list = append(list, wire.ScheduleOf(s))
 		}
-	}
-	return &out, nil
+		return list, err
+	}, func(s wire.Schedule) string { return s.Queue })
+	return out, err
 }
 
 // OneSchedule is the path of a request about a schedule.
@@ -113,24 +106,21 @@ func (a *API) changeSchedule(ctx context.Context, in *changeSchedule) (*changedS
 	action := map[string]auth.Action{
 		"pause": auth.Operate, "resume": auth.Operate, "run": auth.Operate, "delete": auth.Configure,
 	}[in.Change]
-	d, s, p, err := a.schedule(ctx, action, in.OneSchedule)
+	d, s, _, err := a.schedule(ctx, action, in.OneSchedule)
 	if err != nil {
 		return nil, err
 	}
 	var out changedSchedule
-	noted := []schedule.Option{schedule.Reason(in.Body.Reason)}
-	if p.Name != "" { // an embedder's authenticator may leave it empty
-		noted = append(noted, schedule.By(p.Name))
-	}
+	why := schedule.Reason(in.Body.Reason)
 	switch in.Change {
 	case "pause":
-		err = d.schedules.Pause(ctx, s.Name, noted...)
+		err = d.schedules.Pause(ctx, s.Name, why)
 	case "resume":
-		err = d.schedules.Resume(ctx, s.Name, noted...)
+		err = d.schedules.Resume(ctx, s.Name, why)
 	case "delete":
-		err = d.schedules.Delete(ctx, s.Name, noted...)
+		err = d.schedules.Delete(ctx, s.Name, why)
 	case "run":
-		out.Body.Task, err = d.schedules.RunNow(ctx, s.Name, noted...)
+		out.Body.Task, err = d.schedules.RunNow(ctx, s.Name, why)
 	}
 	if err != nil {
 		return nil, err

@@ -242,6 +242,6 @@ func (a *API) changeWorkflow(ctx context.Context, in *changeWorkflow) (*changedW
 		"cancel": workflow.Cancel, "retry": workflow.Retry,
 	}[in.Change]
 	var out changedWorkflow
-	out.Body.Changed, err = change(ctx, d.client, in.ID, by(p, in.Body.Reason)...)
+	out.Body.Changed, err = change(ctx, d.client, in.ID, admin.Reason(in.Body.Reason))
 	return &out, err
 }
