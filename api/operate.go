@@ -146,8 +146,8 @@ func (a *API) operateMany(ctx context.Context, in *operateMany) (*operatedMany, 
 	return &out, nil
 }
 
-// partly returns what a call has done that failed after it had changed some tasks. A problem would say that nothing was
-// changed: instead, the request for the rest gets it.
+// partly returns the result of a call that failed after changing some tasks. A problem would say that nothing was
+// changed, so the request for the rest gets the problem.
 func (a *API) partly(ctx context.Context, f admin.Filter, done admin.Operated, err error) (admin.Operated, error) {
 	if errors.Is(err, dbq.ErrMayHaveHappened) {
 		return done, err

@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -45,12 +44,9 @@ func TestServersShowNoSecret(t *testing.T) {
 	}
 	file("dsn", dsn)
 	cli("migrate").ok()
-	token := u.run("--dsn-file", "dsn", "--json", "token", "create", "ops", "--role", "admin", "--payloads").ok()
-	var created struct{ Secret string }
-	if err := json.Unmarshal([]byte(token), &created); err != nil {
-		t.Fatal(err)
-	}
-	secrets["the token's secret"] = created.Secret[len(created.Secret)-64:]
+	created := u.run("--dsn-file", "dsn", "--json", "token", "create", "ops", "--role", "admin", "--payloads").one()
+	token := created["secret"].(string)
+	secrets["the token's secret"] = token[len(token)-64:]
 
 	refuses := httptest.NewServer(http.NotFoundHandler())
 	defer refuses.Close()
@@ -75,29 +71,11 @@ bridges:
       secret_files: [`+hook+`]
 receivers: [{path: /hooks/shop, database: shop, queue: in, secret_files: [`+hook+`]}]
 `))
-	bearer := []string{"Authorization", "Bearer " + created.Secret}
+	bearer := []string{"Authorization", "Bearer " + token}
 	call := func(method, path, body string, headers ...string) string {
 		t.Helper()
-		r, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Cookie", "session=planted-cookie")
-		r.Header.Set("X-Request-Id", "planted id")
-		for i := 0; i+1 < len(headers); i += 2 {
-			r.Header.Set(headers[i], headers[i+1])
-		}
-		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer answer.Body.Close()
-		b, err := io.ReadAll(answer.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text := string(b)
+		answer, text := s.do(method, path, body,
+			append([]string{"Cookie", "session=planted-cookie", "X-Request-Id", "planted id"}, headers...)...)
 		if !strings.HasSuffix(path, "/checkout") { // a worker gets what it needs
 			fmt.Fprintf(&shown, "%s %v: %v %s\n", method, answer.Status, answer.Header, text)
 		}

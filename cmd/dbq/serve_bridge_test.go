@@ -120,13 +120,8 @@ receivers:
 			t.Fatal("no message arrived")
 		}
 	}
-	answer, err := http.Post(s.url+"/hooks/shop", "application/json", strings.NewReader("{}"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer.Body.Close()
-	if answer.StatusCode != http.StatusBadRequest {
-		t.Errorf("an unsigned message gets %d, want 400", answer.StatusCode)
+	if status, _ := s.send("POST", "/hooks/shop", "{}"); status != http.StatusBadRequest {
+		t.Errorf("an unsigned message gets %d, want 400", status)
 	}
 }
 
