@@ -97,7 +97,8 @@ func configuring[T any](
 }
 
 // configure changes the settings of a queue. Its notices carry errors into another queue.
-func (a *API) configure(ctx context.Context, in *configureQueue[admin.QueueSettings]) (*got[admin.QueueSettings], error) {
+func (a *API) configure(ctx context.Context, in *configureQueue[admin.QueueSettings]) (
+	*got[admin.QueueSettings], error) {
 	var next admin.QueueSettings
 	in.Body.apply(&next)
 	if p, _ := auth.FromContext(ctx); next.DeadLetter != "" && !p.May(auth.Enqueue, in.Database, next.DeadLetter) {

@@ -78,7 +78,8 @@ func (a *API) register() (http.Handler, []byte, error) {
 		a.operateMany)
 	add(r, "list-queues", auth.Read, "GET", pathDatabase+"/queues", "List queues with a pause, settings or limits",
 		a.listQueues)
-	add(r, "pause-queue", auth.Operate, "POST", pathQueue+"/pause", "Stop a queue from handing out tasks", a.pause((*admin.Admin).PauseQueue))
+	add(r, "pause-queue", auth.Operate, "POST", pathQueue+"/pause", "Stop a queue from handing out tasks",
+		a.pause((*admin.Admin).PauseQueue))
 	add(r, "resume-queue", auth.Operate, "POST", pathQueue+"/resume", "End the pause of a queue",
 		a.pause((*admin.Admin).ResumeQueue))
 	add(r, "get-settings", auth.Read, "GET", pathQueue+"/settings", "Read the settings of a queue",

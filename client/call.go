@@ -118,7 +118,8 @@ func pauseFor(err error, pause time.Duration) time.Duration {
 // readProblem reads a response that reports an error. The texts of known problems are those of this program, so the
 // server cannot put anything into them.
 func readProblem(response *http.Response, token string) error {
-	p := &Problem{Status: response.StatusCode, RetryAfter: min(duration.RetryAfter(response.Header.Get("Retry-After"), time.Now()), maxRetryAfter)}
+	wait := duration.RetryAfter(response.Header.Get("Retry-After"), time.Now())
+	p := &Problem{Status: response.StatusCode, RetryAfter: min(wait, maxRetryAfter)}
 	var body wire.Problem
 	text, _ := io.ReadAll(io.LimitReader(response.Body, maxProblem)) // the status is enough
 	media, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))

@@ -262,7 +262,8 @@ redact: [{queue: mail, paths: [$..secret]}]
 			t.Errorf("%s %s %v: %d %s, want %d", c.method, c.path, c.headers, status, body, c.status)
 		}
 	}
-	if status, body := s.send("GET", task, "", "Authorization", bearer); status != 200 || strings.Contains(body, "planted") {
+	status, body := s.send("GET", task, "", "Authorization", bearer)
+	if status != 200 || strings.Contains(body, "planted") {
 		t.Errorf("a viewer gets %d %s, want the task without its payload", status, body)
 	}
 	if status, body := s.send("GET", task, "", "X-User", "ann"); status != 200 || !strings.Contains(body, "planted") {
