@@ -59,9 +59,6 @@ func (a *API) pause(change func(*admin.Admin, context.Context, string, ...admin.
 	}
 }
 
-// got is the response with the settings or the limits of a queue.
-type got[T any] struct{ Body T }
-
 // reading returns the handler that reads the settings or the limits of a queue.
 func reading[T any](a *API, read func(*admin.Admin, context.Context, string) (T, error)) (
 	handler func(context.Context, *InQueue) (*got[T], error)) {

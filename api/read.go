@@ -49,10 +49,8 @@ type OneTask struct {
 	ID       uuid.UUID `path:"id"`
 }
 
-// gotTask is the response with a task.
-type gotTask struct {
-	Body wire.Task
-}
+// got is a response with one value.
+type got[T any] struct{ Body T }
 
 // task reads a task that the caller may do something with. One of another queue does not exist for the caller.
 func (a *API) task(ctx context.Context, action auth.Action, in OneTask) (*database, dbq.Task, auth.Principal, error) {
@@ -67,13 +65,13 @@ func (a *API) task(ctx context.Context, action auth.Action, in OneTask) (*databa
 	return d, t, p, err
 }
 
-func (a *API) get(ctx context.Context, in *OneTask) (*gotTask, error) {
+func (a *API) get(ctx context.Context, in *OneTask) (*got[wire.Task], error) {
 	d, t, p, err := a.task(ctx, auth.Read, *in)
 	if err != nil {
 		return nil, err
 	}
 	shown, err := d.show(ctx, t, p)
-	return &gotTask{shown}, err
+	return &got[wire.Task]{shown}, err
 }
 
 // show returns a task with its payload as a caller may see it, if there is room for it.
@@ -82,6 +80,14 @@ func (d *database) show(ctx context.Context, t dbq.Task, p auth.Principal) (wire
 		return wire.Task{}, full
 	}
 	return d.view(t, p), nil
+}
+
+// view returns a task as a caller that reads it may see it.
+func (d *database) view(t dbq.Task, p auth.Principal) wire.Task {
+	redacted := d.seenBy(p).Task(&t)
+	out := wire.TaskOf(t)
+	out.Hidden, out.Redacted = !p.Payloads, redacted
+	return out
 }
 
 // waitTask is a request to wait for the end of a task.

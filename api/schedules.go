@@ -22,11 +22,8 @@ func (d *database) schedule(s schedule.Info, p auth.Principal) wire.Schedule {
 	t := taskOf(s)
 	redacted := d.seenBy(p).Task(&t)
 	s.Task.Payload, s.Task.Headers = t.Payload, t.Headers
-	if !p.Payloads {
-		s.Task.Payload, s.Task.Headers = nil, nil
-	}
 	out := wire.ScheduleOf(s)
-	out.Hidden, out.Redacted = !p.Payloads, redacted && p.Payloads
+	out.Hidden, out.Redacted = !p.Payloads, redacted
 	return out
 }
 
@@ -56,11 +53,6 @@ type OneSchedule struct {
 	Schedule string `path:"schedule"`
 }
 
-// gotSchedule is the response with a schedule.
-type gotSchedule struct {
-	Body wire.Schedule
-}
-
 // schedule reads a schedule with which the caller may do something. One of another queue does not exist for the caller.
 func (a *API) schedule(ctx context.Context, action auth.Action, in OneSchedule) (
 	*database, schedule.Info, auth.Principal, error) {
@@ -78,12 +70,12 @@ func (a *API) schedule(ctx context.Context, action auth.Action, in OneSchedule) 
 	return d, s, p, err
 }
 
-func (a *API) readSchedule(ctx context.Context, in *OneSchedule) (*gotSchedule, error) {
+func (a *API) readSchedule(ctx context.Context, in *OneSchedule) (*got[wire.Schedule], error) {
 	d, s, p, err := a.schedule(ctx, auth.Read, *in)
 	if err != nil {
 		return nil, err
 	}
-	return &gotSchedule{d.schedule(s, p)}, nil
+	return &got[wire.Schedule]{d.schedule(s, p)}, nil
 }
 
 // changeSchedule is a request to change a schedule.

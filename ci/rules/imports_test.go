@@ -59,6 +59,7 @@ var reserved = []struct{ imports, onlyIn string }{
 	{"github.com/danielgtaylor/huma/v2", "api"},
 	{"go.yaml.in/yaml/v3", "cmd/dbq"},
 	{"golang.org/x/time", "auth internal/callers"},
+	{"golang.org/x/text", "cmd/dbq"},
 	{containers, "conformance/engines"},
 }
 
