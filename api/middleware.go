@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"io"
 	"mime"
@@ -111,13 +110,8 @@ func (a *API) observed(next http.Handler) http.Handler {
 
 // refuse responds with a problem.
 func refuse(w http.ResponseWriter, r *http.Request, p *wire.Problem) {
-	for name, values := range p.GetHeaders() {
-		w.Header()[name] = values
-	}
 	p.RequestID = requestID(r.Context())
-	w.Header().Set("Content-Type", wire.MediaType)
-	w.WriteHeader(p.Status)
-	_ = json.NewEncoder(w).Encode(p) // the caller may be gone
+	p.Respond(w)
 }
 
 // unauthorized answers a request that auth.Protect refuses.
