@@ -12,6 +12,7 @@ import (
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/google/uuid"
 )
@@ -130,9 +131,7 @@ func TestClosedClientReturnsErrClosed(t *testing.T) {
 	t.Parallel()
 	c := inMemory(t)
 	q, ctx := c.Queue("q"), t.Context()
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, c.Close())
 	if err := c.Close(); err != nil {
 		t.Errorf("closing twice: %v", err)
 	}
@@ -152,9 +151,7 @@ func TestOpenErrors(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	garbage := filepath.Join(dir, "garbage.db")
-	if err := os.WriteFile(garbage, []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(garbage, []byte(strings.Repeat("no database ", 1000)), 0o600))
 	for _, c := range []struct {
 		dsn  string
 		want error
@@ -195,9 +192,7 @@ func TestTablesOfAnotherVersionAreNotTouched(t *testing.T) {
 	t.Parallel()
 	dsn := "sqlite:" + filepath.Join(t.TempDir(), "q.db")
 	c, err := Open(t.Context(), dsn, WithMigrate())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	const future = "INSERT INTO dbq_migration VALUES (99, 'from the future', 99, 0)"
 	if _, err := c.DB().ExecContext(t.Context(), future); err != nil {
 		t.Fatal(err)
@@ -212,9 +207,7 @@ func TestTablesOfAnotherVersionAreNotTouched(t *testing.T) {
 		}
 	}
 	pool, err := sqlite.Open(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer pool.Close()
 	if _, _, err := MigrateDB(t.Context(), pool.Write, sqlite.Dialect{}); !errors.Is(err, ErrSchemaNew) {
 		t.Errorf("MigrateDB: got %v, want ErrSchemaNew", err)

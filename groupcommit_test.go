@@ -13,6 +13,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	_ "github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/google/uuid"
 )
 
@@ -22,9 +23,7 @@ func fileQueue(t *testing.T) *dbq.Queue {
 	t.Helper()
 	t.Parallel()
 	c, err := dbq.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "queue.db"), dbq.WithMigrate())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c.Queue("q")
 }
@@ -164,9 +163,7 @@ func TestCancelledProducersDoNotAffectOthers(t *testing.T) {
 		}
 	})
 	tasks, err := q.Checkout(t.Context(), producers*each, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for _, task := range tasks {
 		if !acknowledged[task.ID] && !unknown[task.ID] {
 			t.Errorf("%v is there, and its producer was told that it is not", task.ID)

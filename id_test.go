@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/google/uuid"
 )
@@ -53,9 +54,7 @@ func TestIDsGrowWhateverTheClockDoes(t *testing.T) {
 				if !less(last, id) {
 					t.Fatalf("id %d: %v does not come after %v", i, id, last)
 				}
-				if err := limits.ID(id); err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, limits.ID(id))
 				last = id
 			}
 		})

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 func TestKindEnqueuesWithOptions(t *testing.T) {
@@ -14,29 +15,19 @@ func TestKindEnqueuesWithOptions(t *testing.T) {
 		Defaults: func(n *dbq.NewTask) { n.Priority, n.MaxAttempts = 8, 2 }}
 	third := func(n *dbq.NewTask) { n.Priority = 3 }
 	one, err := count.Enqueue(t.Context(), c, 1, third, func(n *dbq.NewTask) { n.Reference = "one" })
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	many, err := count.EnqueueMany(t.Context(), c, []int{2, 3}, third)
 	if err != nil || len(many) != 2 {
 		t.Fatalf("got %v, %v, want two tasks", many, err)
 	}
 	tx, err := c.DB().BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	inTx, err := count.EnqueueManyTx(t.Context(), tx, c, []int{4}, third)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := tx.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
+	check.OK(t, tx.Commit())
 	for want, e := range append([]dbq.Enqueued{{ID: one}}, append(many, inTx...)...) {
 		task, err := c.Get(t.Context(), e.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		if v, err := count.Decode(task); err != nil || v != want+1 || task.Priority != 3 || task.MaxAttempts != 2 {
 			t.Errorf("got %d at priority %d with %d attempts, %v; want %d at 3 with 2", v, task.Priority, task.MaxAttempts, err,
 				want+1)

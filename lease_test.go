@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // A lease that was passed on as JSON is the same lease, but for the monotonic reading of its Until.
@@ -20,18 +21,12 @@ func TestLeaseAsJSONCanBeSettled(t *testing.T) {
 		t.Fatalf("got %v, %v", tasks, err)
 	}
 	sent, err := q.Extend(t.Context(), tasks[0].Lease, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	sent.Renewed, sent.Progress = true, []byte{0, 255} // as on a server
 	text, err := json.Marshal(sent)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var got dbq.Lease
-	if err := json.Unmarshal(text, &got); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, json.Unmarshal(text, &got))
 	if !got.Until.Equal(sent.Until) {
 		t.Errorf("Until is %v, want %v", got.Until, sent.Until)
 	}
@@ -42,7 +37,5 @@ func TestLeaseAsJSONCanBeSettled(t *testing.T) {
 	if got, err = q.Extend(t.Context(), got, time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	if err := q.Complete(t.Context(), got, nil); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, q.Complete(t.Context(), got, nil))
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	_ "github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // TestMain keeps what is logged by default out of the tests' output.
@@ -35,9 +36,7 @@ func TestCheckoutLogsWhatItMovesToPoison(t *testing.T) {
 	dsn := "sqlite:" + filepath.Join(t.TempDir(), "q.db")
 	for range 2 {
 		c, err := Open(t.Context(), dsn, WithMigrate(), WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		defer c.Close()
 		q := c.Queue("q")
 		once := NewTask{MaxAttempts: 1}

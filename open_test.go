@@ -14,6 +14,7 @@ import (
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/store"
 )
 
@@ -42,9 +43,7 @@ func TestOpeningIsTriedAgainAfterAConflict(t *testing.T) {
 	dsn := "busy:" + filepath.Join(t.TempDir(), "q.db")
 	left.Store(3)
 	c, err := Open(t.Context(), dsn, WithMigrate())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	c.Close()
 	left.Store(3)
 	if _, _, err := Migrate(t.Context(), dsn); err != nil {
@@ -96,9 +95,7 @@ func TestServerNoticeIsLoggedOnce(t *testing.T) {
 	logger := slog.New(slog.NewTextHandler(&out, nil))
 	for range 2 {
 		c, err := Open(t.Context(), scheme+":"+filepath.Join(t.TempDir(), "q.db"), WithMigrate(), WithLogger(logger))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		c.Close()
 	}
 	if got := strings.Count(out.String(), note); got != 1 {

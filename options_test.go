@@ -15,15 +15,14 @@ import (
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/limits"
 )
 
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	c, err := newConfig("dsn", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if c.names != (dialect.Names{Prefix: "dbq_"}) || c.maxAttempts != DefaultMaxAttempts || c.migrate ||
 		c.strategy != "" || c.maxPayload != 0 {
 		t.Errorf("got %+v", c)
@@ -51,9 +50,7 @@ func TestOptions(t *testing.T) {
 		WithPrefix("q_"), WithSchema("jobs"), WithStrategy(dialect.CAS), WithName("me"), WithMaxAttempts(3),
 		WithMaxPayload(7), WithMigrate(), WithLogger(slog.Default()), WithClock(clock), WithMaxCheckoutBytes(8),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if c.names != (dialect.Names{Schema: "jobs", Prefix: "q_"}) || c.strategy != dialect.CAS || c.name != "me" ||
 		c.maxAttempts != 3 || c.maxPayload != 7 || c.maxCheckoutBytes != 8 || !c.migrate ||
 		c.logger != slog.Default() || !c.clock().Equal(clock()) {
@@ -138,9 +135,7 @@ func TestObserversAndHeadersAreChained(t *testing.T) {
 	second := map[string]string{"b": "second", "c": "second"}
 	c := inMemory(t, observe("metrics"), observe("traces"), headers(trace), headers(second), headers(nil))
 	id, err := c.Queue("q").Enqueue(t.Context(), NewTask{Headers: map[string]string{"c": "its own"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if want := []string{"metrics enqueue", "traces enqueue"}; !slices.Equal(calls, want) {
 		t.Errorf("observers were called as %q, want %q", calls, want)
 	}
@@ -197,9 +192,7 @@ func TestMigrationSQLUsesTheRequestedNames(t *testing.T) {
 func inMemory(t *testing.T, opts ...Option) *Client {
 	t.Helper()
 	c, err := Open(t.Context(), "sqlite::memory:", append(opts, WithMigrate())...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -233,9 +226,7 @@ func (d probes) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
 func TestPoolOfTransactionsIsChecked(t *testing.T) {
 	t.Parallel()
 	pool, err := sqlite.Open(t.Context(), "sqlite::memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { pool.Close() })
 	own, tx := pool.Write, &sql.DB{}
 	if _, err := New(t.Context(), own, probes{refused: tx}, WithTxDB(tx)); !errors.Is(err, ErrServer) {
@@ -248,9 +239,7 @@ func TestPoolOfTransactionsIsChecked(t *testing.T) {
 		t.Errorf("Open: got %v, want ErrOption", err)
 	}
 	c, err := New(t.Context(), own, probes{}, WithTxDB(own), WithMigrate())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer c.Close()
 	if c.DB() != own {
 		t.Error("DB is not the pool of WithTxDB")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/state"
 )
 
@@ -70,14 +71,10 @@ func TestFailWithoutWorkerUsesTheDefaultBackoff(t *testing.T) {
 		t.Fatal(err)
 	}
 	tasks, err := q.Checkout(t.Context(), 1, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	l := tasks[0].Lease
 	l.Attempt = 3
-	if err := q.Settle(t.Context(), l, dbq.Failed(errors.New("no"))); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, q.Settle(t.Context(), l, dbq.Failed(errors.New("no"))))
 	task, err := q.Client().Get(t.Context(), l.Task)
 	if wait := task.Due.Sub(task.Updated); err != nil || wait < 3*time.Second || wait > 4*time.Second {
 		t.Errorf("after the third attempt: due after %v, %v; want 3 to 4 s", wait, err)

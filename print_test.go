@@ -11,6 +11,7 @@ import (
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 func TestClientShowsNoSecret(t *testing.T) {
@@ -20,9 +21,7 @@ func TestClientShowsNoSecret(t *testing.T) {
 	dialect.Register(dialect.Driver{Schemes: []string{"guarded"}, Dialect: sqlite.Dialect{}, Open: open})
 	const dsn = "guarded://app@srv:" + secret + "@db.example:7/shop?token=" + secret
 	c, err := Open(t.Context(), dsn, WithMigrate(), WithName("web-3"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer c.Close()
 	const want = "dbq client web-3 on SQLite "
 	if got := c.String(); !strings.HasPrefix(got, want) || !strings.HasSuffix(got, " at guarded://db.example:7/shop") {

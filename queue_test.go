@@ -12,6 +12,7 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/sqlite"
 	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/state"
 )
 
@@ -39,17 +40,13 @@ func TestEnqueueWithUnknownDuplicatesMayHaveHappened(t *testing.T) {
 	ctx := context.Background()
 	dsn := "sqlite:" + filepath.Join(t.TempDir(), "queue.db")
 	c, err := dbq.Open(ctx, dsn, dbq.WithMigrate())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer c.Close()
 	if _, err := c.Queue("q").Enqueue(ctx, dbq.NewTask{Reference: "taken"}); err != nil {
 		t.Fatal(err)
 	}
 	broken, err := dbq.New(ctx, c.DB(), speechless{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	_, err = broken.Queue("q").EnqueueMany(ctx, []dbq.NewTask{{Reference: "new"}, {Reference: "taken"}})
 	if !errors.Is(err, dbq.ErrMayHaveHappened) || errors.Is(err, dbq.ErrUnavailable) {
 		t.Errorf("got %v, want ErrMayHaveHappened", err)
@@ -73,14 +70,10 @@ func TestRepeatedSettlementRecognizesItsOwnChange(t *testing.T) {
 			t.Fatal(err)
 		}
 		tasks, err := q.Checkout(t.Context(), 1, time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		settle := func(s dbq.Settlement) dbq.Settled {
 			out, err := q.SettleMany(t.Context(), []dbq.Settlement{s})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			return out[0]
 		}
 		s := dbq.Settlement{Lease: tasks[0].Lease, Outcome: end}

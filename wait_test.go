@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // waitingFor waits until n calls of Wait are polled, and returns how many polls there have been.
@@ -31,9 +33,7 @@ func TestWaitSharesPolls(t *testing.T) {
 	q := c.Queue("q")
 	const waiters, tasks = 1000, 100
 	ids, err := q.EnqueueMany(t.Context(), make([]NewTask, tasks))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var all sync.WaitGroup
 	for i := range waiters {
 		id := ids[i%tasks].ID
@@ -67,9 +67,7 @@ func TestWaitSharesPolls(t *testing.T) {
 		t.Fatal(len(leased), err)
 	}
 	for _, task := range leased {
-		if err := q.Complete(t.Context(), task.Lease, nil); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, q.Complete(t.Context(), task.Lease, nil))
 	}
 	all.Wait()
 	waitingFor(t, c, 0)
@@ -80,9 +78,7 @@ func TestWaitLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	c := inMemory(t)
 	id, err := c.Queue("q").Enqueue(t.Context(), NewTask{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	wait := func(ctx context.Context) chan error {
 		got := make(chan error, 1)
 		go func() {
@@ -116,9 +112,7 @@ func TestWaitReturnsTheEndedTask(t *testing.T) {
 		"ERROR boom": Parked(errors.New("boom")), "removed": Deleted(),
 	} {
 		id, err := q.Enqueue(t.Context(), NewTask{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		got := make(chan string)
 		go func() {
 			task, err := c.Wait(t.Context(), id)
@@ -133,9 +127,7 @@ func TestWaitReturnsTheEndedTask(t *testing.T) {
 			if err == nil {
 				err = q.Settle(t.Context(), tasks[0].Lease, o)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 		}
 		if g := <-got; g != want {
 			t.Errorf("got %q, want %q", g, want)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // On SQLite a call that would wait for a transaction of its own caller's ends with an error that names the cure.
@@ -23,9 +24,7 @@ func TestWriteOutsideItsOwnTransactionFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c, err := dbq.Open(t.Context(), dsn, dbq.WithMigrate())
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			defer c.Close()
 			q := c.Queue("q")
 			if _, err := q.Enqueue(t.Context(), dbq.NewTask{}); err != nil {
@@ -48,9 +47,7 @@ func TestWriteOutsideItsOwnTransactionFails(t *testing.T) {
 
 func besideATransaction(t *testing.T, c *dbq.Client, q *dbq.Queue, task dbq.Task) {
 	tx, err := c.DB().BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer tx.Rollback()
 	if _, err := q.EnqueueTx(t.Context(), tx, dbq.NewTask{}); err != nil {
 		t.Fatal(err)
@@ -99,21 +96,15 @@ func TestEachCallWaitsForTheWriterInItsOwnTime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c, err := dbq.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db")+"?busy_timeout=0", dbq.WithMigrate())
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			defer c.Close()
 			err = admin.New(c).ConfigureLimits(t.Context(), "q", func(l *admin.QueueLimits) { l.Leased = 100 })
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			if _, err := c.Queue("q").Enqueue(t.Context(), dbq.NewTask{}); err != nil {
 				t.Fatal(err)
 			}
 			tx, err := c.DB().BeginTx(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			defer tx.Rollback()
 			begun := time.Now()
 			var all sync.WaitGroup

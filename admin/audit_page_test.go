@@ -8,6 +8,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/google/uuid"
 )
 
@@ -23,17 +24,11 @@ func TestPagesOfTheAuditHaveEachMatchOnce(t *testing.T) {
 			queue = "rare"
 		}
 		limit := func(l *admin.QueueLimits) { l.Leased = i + 1 }
-		if err := ops.ConfigureLimits(t.Context(), queue, limit, admin.By(fmt.Sprint("op", i%3))); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, ops.ConfigureLimits(t.Context(), queue, limit, admin.By(fmt.Sprint("op", i%3))))
 	}
 	task, err := c.Queue("mail").Enqueue(t.Context(), dbq.NewTask{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := ops.Operate(t.Context(), admin.Cancel, task); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
+	check.OK(t, ops.Operate(t.Context(), admin.Cancel, task))
 	stops := 0
 	// pages reads all pages of a filter.
 	pages := func(name string, f admin.AuditFilter) (all []admin.AuditEntry) {

@@ -11,6 +11,7 @@ import (
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/dbqtest"
 	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/control"
 	"github.com/dbq-go/dbq/schedule"
 	"github.com/dbq-go/dbq/state"
@@ -33,14 +34,10 @@ func auditedCalls(t *testing.T, db *dbqtest.DB) []audited {
 	ctx, ops := admin.WithOrigin(t.Context(), admin.Origin{By: "bob", Reason: "another"}), admin.New(db.Client)
 	schedules, tokens := schedule.New(db.Client), auth.NewTokens(db.Client)
 	task, err := db.Queue("q").Enqueue(ctx, dbq.NewTask{Payload: []byte(planted)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	steps, err := workflow.Enqueue(ctx, db.Client, []workflow.Step{{Name: "a", Queue: "w"},
 		{Name: "b", Queue: "w", Needs: []string{"a"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if _, err := access.Of(db.Client).Control.Report(ctx, control.Worker{ID: "w1", Queue: "q"}, time.Hour); err != nil {
 		t.Fatal(err)
 	}
@@ -108,9 +105,7 @@ func auditedCalls(t *testing.T, db *dbqtest.DB) []audited {
 func entries(t *testing.T, db *dbqtest.DB, f admin.AuditFilter) []admin.AuditEntry {
 	t.Helper()
 	got, err := admin.New(db.Client).Audit(t.Context(), f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return got.Entries
 }
 

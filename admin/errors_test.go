@@ -7,15 +7,14 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/state"
 )
 
 func inMemory(t *testing.T) (*dbq.Client, *admin.Admin) {
 	t.Helper()
 	c, err := dbq.Open(t.Context(), "sqlite::memory:", dbq.WithMigrate())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c, admin.New(c)
 }
@@ -58,9 +57,7 @@ func TestClosedClientRefusesEachCall(t *testing.T) {
 	t.Parallel()
 	c, ops := inMemory(t)
 	ctx, id := t.Context(), dbq.NewID()
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, c.Close())
 	for call, err := range map[string]error{
 		"list":       second(ops.List(ctx, admin.Filter{})),
 		"archived":   second(ops.Archived(ctx, admin.Filter{})),

@@ -7,6 +7,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/schedule"
 )
 
@@ -75,9 +76,7 @@ func TestAQueueIsKnownByAnyTrace(t *testing.T) {
 		}
 	}
 	stats, err := ops.Stats(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for _, q := range stats {
 		if q.Queue == "old" {
 			t.Error("Stats finds the queue old, so this test does not show that its task is found")

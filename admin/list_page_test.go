@@ -10,6 +10,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/google/uuid"
 )
 
@@ -36,9 +37,7 @@ func TestPagesOfAListHaveEachMatchOnce(t *testing.T) {
 	}
 	q := client.Queue("mail")
 	leased, err := q.Checkout(t.Context(), 2500, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for i, task := range leased {
 		outcome := dbq.Poisoned(errors.New("planted"))
 		if i%2 == 1 {
@@ -47,9 +46,7 @@ func TestPagesOfAListHaveEachMatchOnce(t *testing.T) {
 		if i >= 2400 {
 			break
 		}
-		if err := q.Settle(t.Context(), task.Lease, outcome); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, q.Settle(t.Context(), task.Lease, outcome))
 	}
 	ops := admin.New(client)
 	if _, err := ops.OperateMany(t.Context(), admin.Cancel, admin.Filter{Queue: "bills", Limit: 30}); err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // TestStatsFindsQueuesThatComeAndGo counts more queues than one statement does, again and again, while queues get their
@@ -28,9 +29,7 @@ func TestStatsFindsQueuesThatComeAndGo(t *testing.T) {
 	check := func(step string) {
 		t.Helper()
 		stats, err := ops.Stats(t.Context(), admin.CountUpTo(1000))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		if !slices.IsSortedFunc(stats, func(a, b admin.QueueStats) int {
 			if a.Queue < b.Queue {
 				return -1

@@ -9,6 +9,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	_ "github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // TestKeyThatIsNotUTF8GetsItsTurnsOnly enqueues by SQL: SQLite checks no text, so programs in other languages can store
@@ -17,14 +18,10 @@ func TestKeyThatIsNotUTF8GetsItsTurnsOnly(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	c, err := dbq.Open(ctx, "sqlite:"+filepath.Join(t.TempDir(), "w.db"), dbq.WithMigrate())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer c.Close()
 	q := c.Queue("q")
-	if err := admin.New(c).ConfigureLimits(ctx, "q", func(l *admin.QueueLimits) { l.PerKey = true }); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, admin.New(c).ConfigureLimits(ctx, "q", func(l *admin.QueueLimits) { l.PerKey = true }))
 	for range 20 {
 		if _, err := c.DB().ExecContext(ctx,
 			"INSERT INTO dbq_enqueue (queue, kind, task_key) VALUES ('q', 'k', CAST(x'ff' AS TEXT))"); err != nil {
@@ -41,14 +38,10 @@ func TestKeyThatIsNotUTF8GetsItsTurnsOnly(t *testing.T) {
 	seen := map[string]int{}
 	for range 18 { // three keys: each gets six turns
 		tasks, err := q.Checkout(ctx, 1, time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		for _, task := range tasks {
 			seen[task.Key]++
-			if err := q.Complete(ctx, task.Lease, nil); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, q.Complete(ctx, task.Lease, nil))
 		}
 	}
 	if seen["a"] != 6 || seen["b"] != 6 {
@@ -64,14 +57,10 @@ func TestLargePayloadsOfAKeyDelayNoOtherKey(t *testing.T) {
 		ctx := t.Context()
 		c, err := dbq.Open(ctx, "sqlite:"+filepath.Join(t.TempDir(), "w.db"), dbq.WithMigrate(),
 			dbq.WithMaxCheckoutBytes(1000))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		defer c.Close()
 		q := c.Queue("q")
-		if err := admin.New(c).ConfigureLimits(ctx, "q", func(l *admin.QueueLimits) { l.PerKey = true }); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, admin.New(c).ConfigureLimits(ctx, "q", func(l *admin.QueueLimits) { l.PerKey = true }))
 		var tasks []dbq.NewTask
 		large := 40
 		if backlog {
@@ -87,16 +76,12 @@ func TestLargePayloadsOfAKeyDelayNoOtherKey(t *testing.T) {
 		served := 0
 		for i := range 20 {
 			tasks, err := q.Checkout(ctx, 2, time.Minute)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			for _, task := range tasks {
 				if task.Key == "b" {
 					served = i + 1
 				}
-				if err := q.Complete(ctx, task.Lease, nil); err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, q.Complete(ctx, task.Lease, nil))
 			}
 		}
 		if served == 0 {
@@ -110,14 +95,10 @@ func TestTurnGoesOnAfterTheLastKeyThatFitted(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	c, err := dbq.Open(ctx, "sqlite::memory:", dbq.WithMigrate(), dbq.WithMaxCheckoutBytes(1000))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer c.Close()
 	q := c.Queue("q")
-	if err := admin.New(c).ConfigureLimits(ctx, "q", func(l *admin.QueueLimits) { l.PerKey = true }); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, admin.New(c).ConfigureLimits(ctx, "q", func(l *admin.QueueLimits) { l.PerKey = true }))
 	if _, err := q.EnqueueMany(ctx, []dbq.NewTask{
 		{Key: "c", Payload: make([]byte, 900)}, {Key: "b", Payload: make([]byte, 100)},
 		{Key: "b", Payload: make([]byte, 100)}, {Key: "a", Payload: make([]byte, 100)},
@@ -127,9 +108,7 @@ func TestTurnGoesOnAfterTheLastKeyThatFitted(t *testing.T) {
 	keys := func(n int) (keys []string) {
 		t.Helper()
 		tasks, err := q.Checkout(ctx, n, time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		for _, task := range tasks {
 			keys = append(keys, task.Key)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/api"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/wire"
 )
 
@@ -52,9 +53,7 @@ func serve(t *testing.T, c *dbq.Client, change ...func(*api.Config)) *site {
 		f(&cfg)
 	}
 	a, err := api.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	server := httptest.NewServer(checked(t, a))
 	t.Cleanup(func() { a.Drain(); server.Close() })
 	return &site{t, c, server.URL, a.OpenAPI(), a}

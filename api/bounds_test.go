@@ -11,6 +11,7 @@ import (
 
 	operators "github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/api"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // A refusal does not wait for a body that never comes.
@@ -18,16 +19,12 @@ func TestRefusalDoesNotWaitForTheBody(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(c *api.Config) { c.Authenticator, c.BodyTimeout = caller{}, 100*time.Millisecond })
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
 	fmt.Fprintf(conn, "POST %s/tasks HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n", mail)
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusUnauthorized {
 		t.Errorf("got %s", response.Status)
@@ -53,9 +50,7 @@ func TestChangesAreAttributed(t *testing.T) {
 	s.must(200, "PATCH", mail+"/settings", `{"batch":3}`, "X-Request-Id", "r2")
 	s.must(204, "POST", mail+"/pause", `{}`, "X-Request-Id", "r3")
 	audit, err := operators.New(s.client).Audit(t.Context(), operators.AuditFilter{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	found := map[string]bool{}
 	for _, e := range audit.Entries {
 		found[e.Request] = e.By == "ann" && e.Program == "api" && e.Address == "127.0.0.1"

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
@@ -63,9 +64,7 @@ func (r recorder) Unwrap() http.ResponseWriter { return r.w }
 // checked validates the requests that succeed, and all responses of a handler, against the description of the API.
 func checked(t *testing.T, next http.Handler) http.Handler {
 	c, err := contract()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	openapi3filter.RegisterBodyDecoder("application/problem+json", openapi3filter.JSONBodyDecoder)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/openapi.json") {
@@ -128,9 +127,7 @@ func unanswered(doc *openapi3.T, answered map[string]bool) (out []string) {
 func TestOperationWithoutATestIsFound(t *testing.T) {
 	t.Parallel()
 	c, err := contract()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	all := unanswered(c.doc, nil)
 	some := unanswered(c.doc, map[string]bool{"enqueue": true, "settle": true})
 	if len(all) < 30 || len(some) != len(all)-2 {

@@ -15,6 +15,7 @@ import (
 	_ "github.com/dbq-go/dbq/dialect/mysql"
 	_ "github.com/dbq-go/dbq/dialect/postgres"
 	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/google/uuid"
 )
 
@@ -49,9 +50,7 @@ func ownTables(t *testing.T, dsn string) (c *dbq.Client, prefix string) {
 func openServer(t *testing.T, dsn, prefix string) *dbq.Client {
 	t.Helper()
 	c, err := dbq.Open(t.Context(), dsn, dbq.WithPrefix(prefix), dbq.WithMigrate())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return c
 }
 
@@ -124,9 +123,7 @@ func taskOfAnotherProcessEndsAWait(t *testing.T, dsn string) {
 	}
 	begin := time.Now()
 	id, err := other.Queue("mail").Enqueue(t.Context(), dbq.NewTask{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if got := <-answered; !strings.Contains(got, id.String()) {
 		t.Errorf("got %v, want the task %v", got, id)
 	}

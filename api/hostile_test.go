@@ -20,6 +20,7 @@ import (
 	"github.com/dbq-go/dbq/api"
 	"github.com/dbq-go/dbq/dbqtest"
 	"github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/wire"
 )
 
@@ -57,9 +58,7 @@ func (j *journal) await(t *testing.T, text string) {
 func heldClient(t *testing.T) (c *dbq.Client, take func() (release func())) {
 	t.Helper()
 	pool, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "held.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { pool.Close() })
 	pool.Write.SetMaxOpenConns(1)
 	if c, err = dbq.New(t.Context(), pool.Write, sqlite.Dialect{}, dbq.WithMigrate()); err != nil {
@@ -143,17 +142,13 @@ func TestChunkedBodyIsBounded(t *testing.T) {
 	post := func(body io.Reader) (int, string) {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), "POST", s.url+mail+"/tasks", body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		if r.ContentLength = -1; r.Body == nil {
 			t.Fatal("the request has no body")
 		}
 		r.Header.Set("Content-Type", "application/json")
 		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		defer answer.Body.Close()
 		text, _ := io.ReadAll(answer.Body)
 		var p wire.Problem

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/api"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/wire"
 	"github.com/google/uuid"
 )
@@ -38,9 +39,7 @@ func TestForgedLeasesAreRefused(t *testing.T) {
 	now := time.Now()
 	good := api.Sign(key, lease, "w", now)
 	raw, err := base64.RawURLEncoding.DecodeString(good)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	refused := func(what, text string) {
 		t.Helper()
 		if l, _, _, err := api.Verify(key, text, now); err == nil || l.Task == lease.Task {

@@ -11,6 +11,7 @@ import (
 	"github.com/dbq-go/dbq"
 	operators "github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/control"
 	"github.com/dbq-go/dbq/internal/maintenance"
 	"github.com/dbq-go/dbq/internal/store"
@@ -71,9 +72,7 @@ func TestRunReportsWhatIsDoneOverHTTP(t *testing.T) {
 	stop()
 	all, err := operators.New(s.client).SeriesOf(t.Context(), nil, time.Now().Add(-time.Hour), time.Now().Add(time.Minute),
 		time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	got := map[string]string{}
 	for _, q := range all {
 		var n [5]int64
@@ -153,9 +152,7 @@ func TestRunKeepsWhatOthersKeep(t *testing.T) {
 	go func() { ended <- w.Run(ctx) }()
 	declared := func(queue string) (keep control.Retained, is bool) {
 		all, err := ctl.Retentions(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		for _, r := range all {
 			if r.Queue == queue {
 				return r, true
@@ -165,9 +162,7 @@ func TestRunKeepsWhatOthersKeep(t *testing.T) {
 	}
 	s.eventually("the worker declares its retention", func() bool { _, is := declared("forever"); return is })
 	cancel()
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, <-ended)
 	old := map[string]string{}
 	for _, queue := range []string{"forever", "byhand", "set", "http"} {
 		old[queue] = s.completedLongAgo(queue)
@@ -201,9 +196,7 @@ func TestRunRemovesKeys(t *testing.T) {
 	s := newSite(t)
 	unique := &dbq.Unique{Key: "k", Window: dbq.MinUniquePeriod}
 	_, err := s.client.Queue("q").Enqueue(t.Context(), dbq.NewTask{Unique: unique})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for _, change := range []string{"DELETE FROM dbq_task", "UPDATE dbq_unique_key SET expires = 1"} {
 		if _, err := s.client.DB().ExecContext(t.Context(), change); err != nil {
 			t.Fatal(err)
@@ -212,9 +205,7 @@ func TestRunRemovesKeys(t *testing.T) {
 	defer s.run()()
 	s.eventually("the key is removed", func() bool {
 		var n int
-		if err := s.client.DB().QueryRowContext(t.Context(), "SELECT count(*) FROM dbq_unique_key").Scan(&n); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, s.client.DB().QueryRowContext(t.Context(), "SELECT count(*) FROM dbq_unique_key").Scan(&n))
 		return n == 0
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/api"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // unread is a connection whose far side does not read.
@@ -76,9 +77,7 @@ func TestUnreadResponsesCountAsMemory(t *testing.T) {
 	payload := bytes.Repeat([]byte{1}, 1_000_000)
 	tasks, err := s.client.Queue("mail").EnqueueMany(t.Context(),
 		[]dbq.NewTask{{Payload: payload}, {Payload: payload}, {Payload: payload}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	checkout := func(caller string) int { return s.leaveUnread(caller, "POST", mail+"/checkout", `{"max":1}`) }
 	for i, want := range []int{200, 200, 503} { // 2 MB each
 		if got := checkout("greedy"); got != want {

@@ -13,6 +13,7 @@ import (
 	"github.com/dbq-go/dbq/api"
 	"github.com/dbq-go/dbq/console"
 	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // TestHandlersAreMountedUnderAPrefix mounts the API and the console in a program's own mux, and follows every link.
@@ -21,15 +22,11 @@ func TestHandlersAreMountedUnderAPrefix(t *testing.T) {
 	databases := map[string]*dbq.Client{"shop": dbqtest.New(t).Client}
 	silent := slog.New(slog.DiscardHandler)
 	a, err := api.New(api.Config{Databases: databases, Authenticator: admin, Logger: silent})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	pages, err := console.New(console.Config{
 		Databases: databases, Authenticator: admin, Logger: silent, Prefix: "/jobs/console",
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	mux := http.NewServeMux()
 	mux.Handle("/jobs/api/", http.StripPrefix("/jobs/api", a))
 	mux.Handle("/jobs/console/", pages)
@@ -39,19 +36,13 @@ func TestHandlersAreMountedUnderAPrefix(t *testing.T) {
 	call := func(method, path, media, body string) (int, string) {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		r.Header.Set("Content-Type", media)
 		answer, err := client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		defer answer.Body.Close()
 		text, err := io.ReadAll(answer.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		if to := answer.Header.Get("Location"); to != "" && !strings.HasPrefix(to, "/jobs/") {
 			t.Errorf("%s %s leads to %s, which is outside the prefix", method, path, to)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/api"
 	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 var update = flag.Bool("update", false, "write docs/openapi.json")
@@ -23,21 +24,15 @@ var update = flag.Bool("update", false, "write docs/openapi.json")
 func TestOpenAPIIsCheckedIn(t *testing.T) {
 	t.Parallel()
 	a, err := api.New(api.Config{Databases: map[string]*dbq.Client{"shop": dbqtest.New(t).Client}, Authenticator: admin})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var described any
 	d := json.NewDecoder(bytes.NewReader(a.OpenAPI()))
 	d.UseNumber()
-	if err := d.Decode(&described); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, d.Decode(&described))
 	const file = "../docs/openapi.json"
 	now := laidOut(described, "") + "\n"
 	if *update {
-		if err := os.WriteFile(file, []byte(now), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, os.WriteFile(file, []byte(now), 0o644))
 	}
 	if checkedIn, err := os.ReadFile(file); err != nil || string(checkedIn) != now {
 		t.Errorf("%s is not what the code says (%v): run go test ./api -run OpenAPI -update", file, err)

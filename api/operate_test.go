@@ -10,6 +10,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/schedule"
 	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/worker"
@@ -211,9 +212,7 @@ func TestSchedulesAndWorkflowsAreShown(t *testing.T) {
 	ctx := t.Context()
 	err := schedule.New(s.client).Put(ctx, schedule.Schedule{Name: "night ly", Cron: "30 2 * * *", Queue: "mail",
 		Task: dbq.NewTask{Kind: "report", Payload: []byte("planted")}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	const path = "/v1/db/shop/schedules/night%20ly/"
 	if got := one(t, s.must(200, "GET", "/v1/db/shop/schedules", ""), "schedules"); got["kind"] != "report" {
 		t.Errorf("schedules: %v", got)
@@ -231,9 +230,7 @@ func TestSchedulesAndWorkflowsAreShown(t *testing.T) {
 	w, err := workflow.Enqueue(ctx, s.client, []workflow.Step{
 		{Name: "a", Queue: "mail"}, {Name: "b", Queue: "other", Needs: []string{"a"}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	get := "/v1/db/shop/workflows/" + w.ID.String()
 	if got := s.must(200, "GET", get, ""); len(got["steps"].([]any)) != 2 || one(t, got, "needs")["met"] != false {
 		t.Errorf("workflow: %v", got)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/workflow"
 )
@@ -48,9 +49,7 @@ func TestWorkflowThatIsCancelledHalfWay(t *testing.T) {
 		steps = append(steps, workflow.Step{Name: fmt.Sprint(i), Queue: "mail", Needs: []string{"first"}})
 	}
 	w, err := workflow.Enqueue(t.Context(), s.client, steps)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	s.failing()
 	s.refused(500, "may-have-happened", "POST", "/v1/db/shop/operate/cancel",
 		fmt.Sprintf(`{"filter":{"workflow":"%s"},"limit":100000}`, w.ID))

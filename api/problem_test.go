@@ -16,6 +16,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/api"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/wire"
 )
 
@@ -52,17 +53,13 @@ func TestErrorsOfAuthAreProblems(t *testing.T) {
 func sentinels(t *testing.T, folder string) (out []string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for _, path := range files {
 		if strings.HasSuffix(path, "_test.go") {
 			continue
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		for _, d := range file.Decls {
 			if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.VAR {
 				for _, spec := range g.Specs {
@@ -82,13 +79,9 @@ func sentinels(t *testing.T, folder string) (out []string) {
 func TestEverySentinelHasAProblem(t *testing.T) {
 	t.Parallel()
 	table, err := os.ReadFile("../internal/wire/problem.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	page, err := os.ReadFile("../docs/http.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	found := 0
 	for _, pkg := range []struct{ name, folder string }{
 		{"dbq", ".."}, {"schedule", "../schedule"}, {"workflow", "../workflow"}, {"admin", "../admin"}, {"auth", "../auth"},

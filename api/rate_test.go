@@ -12,6 +12,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/api"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // named authenticates each request as the principal that its header names.
@@ -31,15 +32,11 @@ func TestEachCallerHasItsOwnRate(t *testing.T) {
 	s.must(200, "GET", "/v1/databases", "", "X-Name", "bob")
 
 	r, err := http.NewRequest("POST", s.url+mail+"/tasks", strings.NewReader("{}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	r.Header.Set("X-Name", "ann")
 	r.Header.Set("Content-Type", "application/json")
 	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	response.Body.Close()
 	after, err := strconv.Atoi(response.Header.Get("Retry-After"))
 	if response.StatusCode != 429 || err != nil || after < 8 || after > 10 {

@@ -10,6 +10,7 @@ import (
 	operators "github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/api"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/redaction"
 	"github.com/dbq-go/dbq/schedule"
 )
@@ -212,9 +213,7 @@ func times(t *testing.T, response map[string]any) (out []time.Time) {
 	t.Helper()
 	for _, text := range response["times"].([]any) {
 		at, err := time.Parse(time.RFC3339, text.(string))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		out = append(out, at)
 	}
 	return out
@@ -226,9 +225,7 @@ func TestTimesOfSchedulesArePreviewed(t *testing.T) {
 	const path = schedules + "/preview" // a name that is part of a path
 	err := schedule.New(s.client).Put(t.Context(), schedule.Schedule{Name: "preview", Every: time.Hour, Queue: "mail",
 		Task: dbq.NewTask{Payload: []byte("planted")}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	stored := s.must(200, "GET", path, "")
 	got := s.must(200, "GET", path+"/times", "")
 	at := times(t, got)

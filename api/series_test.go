@@ -11,6 +11,7 @@ import (
 	"github.com/dbq-go/dbq/api"
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -69,9 +70,7 @@ func TestSeriesTellNoneFromUnknown(t *testing.T) {
 	s := newSite(t)
 	sampled := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 	err := access.Of(s.client).Store.Sample(t.Context(), sampled, func(string) bool { return false })
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	got := s.must(200, "GET", "/v1/db/shop/series?queue=mail&from=2026-01-01T00:00:00Z&to=2026-01-01T00:02:00Z", "")
 	for i, want := range []any{0.0, nil} {
 		p := one(t, got, "queues")["points"].([]any)[i].(map[string]any)

@@ -16,6 +16,7 @@ import (
 	"github.com/dbq-go/dbq/api"
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/wire"
 	"github.com/getkin/kin-openapi/openapi3"
 )
@@ -146,9 +147,7 @@ func TestRoleIsCheckedBeforeTheBody(t *testing.T) { //nolint:paralleltest // it 
 func TestEveryListOfABodyIsBounded(t *testing.T) {
 	t.Parallel()
 	c, err := contract()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	lists := 0
 	var walk func(where string, s *openapi3.Schema)
 	walk = func(where string, s *openapi3.Schema) {
@@ -204,9 +203,7 @@ func FuzzBody(f *testing.F) {
 			return // such as a number that fits its schema, but no type; it is refused later
 		}
 		text, err := json.Marshal(fields)
-		if err := errors.Join(err, json.Unmarshal(text, &checked)); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, errors.Join(err, json.Unmarshal(text, &checked)))
 		used.Payload, checked.Payload = nil, nil // Marshal has removed its spaces
 		if !utf8.Valid(body) || !reflect.DeepEqual(used, checked) {
 			t.Errorf("%q is checked as %+v and used as %+v", body, checked, used)

@@ -10,6 +10,7 @@ import (
 	operators "github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/api"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/state"
 )
 
@@ -19,9 +20,7 @@ func TestWaitShowsNoTaskOfAnotherQueue(t *testing.T) {
 	ours := auth.Principal{Name: "us", Role: auth.Viewer, Queues: []string{"ours"}, Payloads: true}
 	s := newSite(t, func(c *api.Config) { c.Authenticator = caller{ours} })
 	id, err := s.client.Queue("ours").Enqueue(t.Context(), dbq.NewTask{Delay: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	w, done := httptest.NewRecorder(), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -30,9 +29,7 @@ func TestWaitShowsNoTaskOfAnotherQueue(t *testing.T) {
 	time.Sleep(300 * time.Millisecond) // most likely it waits by now; the answer is the same if it does not
 	ops := operators.New(s.client)
 	for _, event := range []state.Event{operators.Reject, operators.Purge} {
-		if err := ops.Operate(t.Context(), event, id); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, ops.Operate(t.Context(), event, id))
 	}
 	theirs := s.client.Queue("theirs")
 	if _, err := theirs.Enqueue(t.Context(), dbq.NewTask{ID: id, Payload: []byte("planted")}); err != nil {
@@ -42,9 +39,7 @@ func TestWaitShowsNoTaskOfAnotherQueue(t *testing.T) {
 	if err != nil || len(leased) != 1 {
 		t.Fatal(leased, err)
 	}
-	if err := theirs.Settle(t.Context(), leased[0].Lease, dbq.Completed([]byte("planted"))); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, theirs.Settle(t.Context(), leased[0].Lease, dbq.Completed([]byte("planted"))))
 	<-done
 	if strings.Contains(w.Body.String(), "theirs") { // most likely it is 404; a wait that saw the rejection shows ours
 		t.Errorf("%d %s", w.Code, w.Body)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/api"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 func TestBatchIsRepeatable(t *testing.T) {
@@ -109,9 +110,7 @@ func TestTasksOfADisconnectedCallerReturn(t *testing.T) {
 	for range 5 {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 		r, err := http.NewRequestWithContext(ctx, "POST", s.url+mail+"/checkout", strings.NewReader(`{"wait_seconds":30}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		r.Header.Set("Content-Type", "application/json")
 		if response, err := http.DefaultClient.Do(r); err == nil {
 			response.Body.Close()
@@ -152,16 +151,12 @@ func TestSlowBodyIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(c *api.Config) { c.BodyTimeout = 100 * time.Millisecond })
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer conn.Close()
 	fmt.Fprintf(conn, "POST %s/tasks HTTP/1.1\r\nHost: x\r\n", mail)
 	fmt.Fprint(conn, "Content-Type: application/json\r\nContent-Length: 9\r\n\r\n{")
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusRequestTimeout {
 		t.Errorf("%s, want 408", response.Status)

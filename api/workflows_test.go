@@ -8,6 +8,7 @@ import (
 	"github.com/dbq-go/dbq"
 	operators "github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/workflow"
 )
 
@@ -250,9 +251,7 @@ func TestLargeWorkflowsOfRestrictedCallers(t *testing.T) {
 		all = append(all, workflow.Step{Name: fmt.Sprint(i), Queue: "mail", Task: dbq.NewTask{}})
 	}
 	w, err := workflow.Enqueue(t.Context(), s.client, all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	mailer := s.as(auth.Principal{Name: "m", Role: auth.Operator, Queues: []string{"mail"}})
 	path := workflows + "/" + w.ID.String()
 	mailer.refused(403, "forbidden", "POST", path+"/cancel", `{}`)

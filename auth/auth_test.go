@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 func TestRolesMayDoTheirActions(t *testing.T) {
@@ -108,9 +109,7 @@ func TestLoopbackIsForThisMachineOnly(t *testing.T) {
 			r.Header.Set(header[i], header[i+1])
 		}
 		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		answer.Body.Close()
 		return answer.StatusCode
 	}
@@ -149,9 +148,7 @@ func TestProxyIsTrustedFromItsAddressOnly(t *testing.T) {
 			{Group: "everybody", Role: auth.Viewer},
 		},
 	}
-	if err := p.Check(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, p.Check())
 	for _, c := range []struct {
 		from string
 		user []string

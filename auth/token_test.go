@@ -14,6 +14,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // bearing is a request with an Authorization header.
@@ -29,9 +30,7 @@ func TestTokenAuthenticatesUntilItIsRevokedOrExpires(t *testing.T) {
 	tokens, ctx := auth.NewTokens(db.Client), t.Context()
 	secret, made, err := tokens.Create(ctx, auth.NewToken{Name: "deploy", Role: auth.Trigger, Queues: []string{"mail"},
 		Databases: []string{"main"}, Payloads: true, TTL: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if !strings.HasPrefix(secret, "dbq_"+made.ID+"_") || len(secret) != 85 {
 		t.Errorf("the token %s has another form", secret)
 	}
@@ -43,9 +42,7 @@ func TestTokenAuthenticatesUntilItIsRevokedOrExpires(t *testing.T) {
 		t.Errorf("the scheme in lower case: %v", err)
 	}
 	other, _, err := tokens.Create(ctx, auth.NewToken{Name: "other", Role: auth.Admin})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for _, wrong := range []string{
 		"", "Bearer", "Bearer ", "Basic " + secret, secret, "Bearer " + secret + "0", "Bearer " + secret[:84],
 		"Bearer " + secret[:20] + other[20:], "Bearer " + strings.ToUpper(secret), "Bearer dbq_" + strings.Repeat("0", 81),
@@ -106,9 +103,7 @@ func TestTokenIsNowhereButInItsAnswer(t *testing.T) {
 	db := dbqtest.New(t, dbq.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
 	tokens := auth.NewTokens(db.Client)
 	secret, made, err := tokens.Create(t.Context(), auth.NewToken{Name: "deploy", Role: auth.Viewer})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	private := secret[len("dbq_"+made.ID+"_"):]
 	if _, err := tokens.Authenticate(bearing("Bearer " + secret)); err != nil {
 		t.Fatal(err)
@@ -116,15 +111,11 @@ func TestTokenIsNowhereButInItsAnswer(t *testing.T) {
 	list, _ := tokens.List(t.Context())
 	printed := fmt.Sprintf("%+v %+v", list, made)
 	rows, err := db.DB().QueryContext(t.Context(), "SELECT namespace || name || value FROM dbq_kv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer rows.Close()
 	for rows.Next() {
 		var text string
-		if err := rows.Scan(&text); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, rows.Scan(&text))
 		printed += text
 	}
 	if !strings.Contains(printed, "deploy") || rows.Err() != nil {
@@ -145,14 +136,10 @@ func TestTokenUseIsRecordedOnceAMinute(t *testing.T) {
 	db := dbqtest.New(t)
 	tokens := auth.NewTokens(db.Client)
 	secret, _, err := tokens.Create(t.Context(), auth.NewToken{Name: "deploy", Role: auth.Viewer})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	version := func() (n int) {
 		err := db.DB().QueryRowContext(t.Context(), "SELECT version FROM dbq_kv WHERE namespace = 'token_used'").Scan(&n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		return n
 	}
 	first := 0
@@ -174,9 +161,7 @@ func TestFloodOfWrongTokensIsReadAtALimitedRate(t *testing.T) {
 	t.Parallel()
 	tokens := auth.NewTokens(dbqtest.New(t).Client)
 	secret, made, err := tokens.Create(t.Context(), auth.NewToken{Name: "deploy", Role: auth.Viewer})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if _, err := tokens.Authenticate(bearing("Bearer " + secret)); err != nil {
 		t.Fatal(err)
 	}
@@ -209,9 +194,7 @@ func TestFloodOfOneAddressRefusesNoOtherCaller(t *testing.T) {
 	accepted := 0
 	for i := range callers {
 		secret, _, err := tokens.Create(t.Context(), auth.NewToken{Name: "deploy", Role: auth.Viewer})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		for n := 0; !errors.Is(err, auth.ErrTooMany); n++ {
 			if n > 100_000 {
 				t.Fatal("the flood is not limited")

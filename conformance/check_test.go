@@ -15,6 +15,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/conformance"
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 )
 
@@ -26,9 +27,7 @@ func TestCheck(t *testing.T) {
 		Known: map[string]string{known: "not needed here"}}
 	var news []conformance.Progress
 	report, err := conformance.Check(t.Context(), h, func(p conformance.Progress) { news = append(news, p) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	want := 0
 	for _, c := range conformance.Cases() {
 		if h.Match.MatchString(c.FullName()) {
@@ -104,9 +103,7 @@ func TestCheckInterrupted(t *testing.T) {
 		t.Errorf("%d results, left behind %v", n, report.Leftovers)
 	}
 	_, pool, err := sqlrun.Open(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer pool.Close()
 	var left int
 	if err := pool.Read.QueryRowContext(t.Context(),
@@ -136,9 +133,7 @@ func sample() conformance.Report {
 func TestReportRoundTripsThroughJSON(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
-	if err := sample().WriteJSON(&b); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, sample().WriteJSON(&b))
 	text := b.String()
 	got, err := conformance.ReadReport(&b)
 	if err != nil || !reflect.DeepEqual(got, sample()) {
@@ -161,9 +156,7 @@ func TestReportRoundTripsThroughJSON(t *testing.T) {
 func TestReportAsJUnit(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
-	if err := sample().WriteJUnit(&b); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, sample().WriteJUnit(&b))
 	var got struct {
 		Tests    int `xml:"tests,attr"`
 		Failures int `xml:"failures,attr"`
@@ -207,9 +200,7 @@ func TestReportAsJUnit(t *testing.T) {
 func TestReportAsText(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder
-	if err := sample().WriteText(&text); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, sample().WriteText(&text))
 	for _, want := range []string{"SQLite 3.1 behind a | pooler, dialect sqlite, dbq v1.2.3",
 		"strategies skip-locked, cas", "seed 9223372036854775815", "load 2",
 		"conflicts retried: skip-locked 3, cas 4", "failed  cas/Lease/A|b", "law   A lease <of> one",

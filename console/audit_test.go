@@ -7,14 +7,13 @@ import (
 
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 func TestAuditIsFilteredByTime(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, ann)
-	if err := admin.New(s.client).PauseQueue(t.Context(), "mail", admin.Reason("month end")); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, admin.New(s.client).PauseQueue(t.Context(), "mail", admin.Reason("month end")))
 	past := time.Now().UTC().Add(-time.Hour).Format("2006-01-02T15:04")
 	coming := time.Now().UTC().Add(time.Hour).Format("2006-01-02T15:04")
 	const path, entry = "/db/shop/audit", "month end"
@@ -28,9 +27,7 @@ func TestAuditIsFilteredByTime(t *testing.T) {
 func TestRefusedFilterOfTheAuditKeepsItsInput(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, ann)
-	if err := admin.New(s.client).PauseQueue(t.Context(), "mail", admin.Reason("month end")); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, admin.New(s.client).PauseQueue(t.Context(), "mail", admin.Reason("month end")))
 	for field, message := range map[string]string{
 		"since": "since: write a time in UTC", "until": "until: write a time in UTC", "task": "the task is not a UUID",
 	} {

@@ -18,6 +18,7 @@ import (
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/console"
 	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // TestSmallPayloadMakesNoLargePage enqueues JSON that indenting would make thousands of times larger.
@@ -128,9 +129,7 @@ func TestRequestsAtOnceAreLimited(t *testing.T) {
 	s.shows(s.get(503, "/db/shop/workers"), "The server is busy")
 	s.shows(s.post(503, "/login", "token", "x"), "The server is busy")
 	close(h.release)
-	if err := <-first; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, <-first)
 	s.get(200, "/db/shop/workers")
 }
 
@@ -172,9 +171,7 @@ func TestOneUserLeavesRoomForOthers(t *testing.T) {
 	for _, form := range []string{"/db/shop/queue/pause", "/db/shop/enqueue"} {
 		for range 10 {
 			conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			defer conn.Close()
 			fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nX-User: bob\r\n", form)
 			fmt.Fprintf(conn, "Content-Type: %s\r\nContent-Length: 32000\r\n\r\n", formType)
@@ -195,9 +192,7 @@ func TestHangUpIsNoError(t *testing.T) {
 		Databases: map[string]*dbq.Client{"shop": dbqtest.New(t).Client}, Authenticator: ann,
 		Logger: slog.New(slog.NewTextHandler(&log, nil)),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	gone, end := context.WithCancel(t.Context())
 	end()
 	for _, path := range []string{"/db/shop/", "/db/shop/tasks", "/db/shop/audit", "/db/shop/schedules"} {

@@ -17,6 +17,7 @@ import (
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/console"
 	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // user authenticates every request as one principal.
@@ -45,9 +46,7 @@ func serveWith(t *testing.T, cfg console.Config) *site {
 	t.Helper()
 	cfg.Logger = slog.New(slog.DiscardHandler)
 	c, err := console.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	c.WaitForCounts()
 	server := httptest.NewServer(c)
 	t.Cleanup(server.Close)
@@ -186,9 +185,7 @@ func TestSignInKeepsTheTokenInACookie(t *testing.T) {
 	client := dbqtest.New(t).Client
 	tokens := auth.NewTokens(client)
 	token, _, err := tokens.Create(t.Context(), auth.NewToken{Name: "ann", Role: auth.Operator})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	s := serve(t, client, tokens, "/dbq")
 	to := s.redirect("/db/shop/tasks?queue=mail")
 	if to != "/dbq/login?to=%2Fdb%2Fshop%2Ftasks%3Fqueue%3Dmail" {
@@ -197,9 +194,7 @@ func TestSignInKeepsTheTokenInACookie(t *testing.T) {
 	s.get(200, "/login")
 	s.shows(s.post(401, "/login", "token", "wrong"), "not valid")
 	answer, err := s.http.PostForm(s.url+"/login", url.Values{"token": {token}, "to": {"//evil.example/"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	answer.Body.Close()
 	cookies := answer.Cookies()
 	if len(cookies) != 1 || !cookies[0].HttpOnly || cookies[0].SameSite != http.SameSiteStrictMode {
@@ -209,9 +204,7 @@ func TestSignInKeepsTheTokenInACookie(t *testing.T) {
 		t.Errorf("signing in leads to %q, want this console", got)
 	}
 	r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, s.url+"/db/shop/", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	r.AddCookie(cookies[0])
 	page, err := s.http.Do(r)
 	s.shows(s.body(200, page, err), "Sign out", "token:ann")
@@ -219,9 +212,7 @@ func TestSignInKeepsTheTokenInACookie(t *testing.T) {
 	// A page of another site cannot use the session.
 	r, err = http.NewRequestWithContext(context.Background(), http.MethodPost, s.url+"/db/shop/queue/pause",
 		strings.NewReader("queue=mail"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	r.AddCookie(cookies[0])
 	r.Header.Set("Sec-Fetch-Site", "cross-site")
 	page, err = s.http.Do(r)

@@ -11,6 +11,7 @@ import (
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/console"
 	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // longTokens accepts bearer tokens that are the letter of a user, repeated.
@@ -30,9 +31,7 @@ func TestLongTokensFitTheCookies(t *testing.T) {
 	t.Parallel()
 	s := serve(t, dbqtest.New(t).Client, longTokens{}, "/dbq")
 	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	s.http.Jar = jar
 	for i, n := range []int{100, 15_200, 3800, 7600, 100, 9000, 3900, 12_000} {
 		name := string(rune('a' + i))
@@ -61,17 +60,13 @@ func TestSessionsOfTwoConsolesOfAHost(t *testing.T) {
 	for _, prefix := range []string{"", "/staging"} {
 		c, err := console.New(console.Config{
 			Databases: map[string]*dbq.Client{"shop": client}, Authenticator: longTokens{}, Prefix: prefix})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		mux.Handle(prefix+"/", c)
 	}
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	browser := &http.Client{Jar: jar,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	root := &site{t, client, server.URL, browser}

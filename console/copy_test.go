@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/google/uuid"
 )
 
@@ -66,9 +67,7 @@ func TestCopyThatIsNotEditedIsTheSame(t *testing.T) {
 		from := s.enqueue("mail", task)
 		page := s.get(200, "/db/shop/enqueue", "from", from.ID.String())
 		to, err := url.Parse(s.post(303, "/db/shop/enqueue", submitted(page)...))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		got := s.task(dbq.Enqueued{ID: uuid.MustParse(strings.TrimPrefix(to.Path, "/db/shop/task/"))})
 		if got.ID == from.ID || !bytes.Equal(got.Payload, from.Payload) || !maps.Equal(got.Headers, from.Headers) ||
 			got.Kind != from.Kind || got.Key != from.Key || got.MaxAttempts != from.MaxAttempts {

@@ -20,6 +20,7 @@ import (
 	"github.com/dbq-go/dbq/dbqtest"
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/querycount"
 	"github.com/dbq-go/dbq/workflow"
 	"github.com/google/uuid"
@@ -51,9 +52,7 @@ func init() {
 func counted(t *testing.T, scheme string) (*dbq.Client, *atomic.Int64) {
 	t.Helper()
 	client, err := dbq.Open(t.Context(), scheme+":"+filepath.Join(t.TempDir(), "cost.db"), dbq.WithMigrate())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { client.Close() })
 	return client, countedReads[scheme]
 }
@@ -66,9 +65,7 @@ func TestPreparedOverviewReadsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	handler, err := console.New(console.Config{Databases: map[string]*dbq.Client{"shop": client}, Authenticator: ann})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	handler.Prepare(t.Context())
 	before := reads.Load()
 	w := httptest.NewRecorder()
@@ -94,18 +91,12 @@ func TestOpenOverviewCostsLessThanAStatementASecond(t *testing.T) {
 		}
 	}
 	limit := func(l *admin.QueueLimits) { l.Leased = 7 }
-	if err := admin.New(client).ConfigureLimits(t.Context(), "q42", limit); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, admin.New(client).ConfigureLimits(t.Context(), "q42", limit))
 	tokens := auth.NewTokens(client)
 	secret, _, err := tokens.Create(t.Context(), auth.NewToken{Name: "ann", Role: auth.Viewer})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	handler, err := console.New(console.Config{Databases: map[string]*dbq.Client{"shop": client}, Authenticator: tokens})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	look := func() string {
 		r := httptest.NewRequest(http.MethodGet, "/db/shop/", nil)
 		r.AddCookie(&http.Cookie{Name: "dbq_session", Value: "1." + secret})
@@ -149,9 +140,7 @@ func TestOpenStepDoesNotReadItsWorkflowEachTime(t *testing.T) {
 	w, err := workflow.Enqueue(t.Context(), client, []workflow.Step{
 		{Name: "charge", Queue: "mail"}, {Name: "ship", Queue: "mail", Needs: []string{"charge"}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	charge, ship := w.Tasks[0], w.Tasks[1]
 	_, plain := look(alone.ID)
 	_, first := look(charge)
@@ -174,9 +163,7 @@ func TestOpenStepDoesNotReadItsWorkflowEachTime(t *testing.T) {
 	}
 	page, _ := look(charge)
 	s.shows(page, "<title>charge: PROCESSING</title>")
-	if err := q.Settle(t.Context(), leased[0].Lease, dbq.Completed(nil)); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, q.Settle(t.Context(), leased[0].Lease, dbq.Completed(nil)))
 	page, _ = look(charge)
 	s.shows(page, "<title>charge: COMPLETED</title>", "<title>ship: CREATED</title>")
 	page, _ = look(ship)
@@ -198,14 +185,10 @@ func TestRevokedSessionReadsForTenSecondsAndChangesNothing(t *testing.T) {
 	client := dbqtest.New(t).Client
 	tokens := auth.NewTokens(client)
 	secret, made, err := tokens.Create(t.Context(), auth.NewToken{Name: "ann", Role: auth.Admin})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	s := serve(t, client, tokens, "")
 	s.as(200, secret, "/db/shop/")
-	if err := tokens.Revoke(t.Context(), made.ID); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, tokens.Revoke(t.Context(), made.ID))
 	s.do(303, http.MethodPost, "/db/shop/queue/pause", "queue=mail", "Cookie", "dbq_session=1."+secret,
 		"Content-Type", formType)
 	if paused, err := admin.New(client).Queues(t.Context()); err != nil || len(paused) != 0 {

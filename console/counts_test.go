@@ -13,6 +13,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // operator signs everybody in.
@@ -31,9 +32,7 @@ func TestChangeShowsAtOnceWhileTasksAreCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, err := New(Config{Databases: map[string]*dbq.Client{"shop": client}, Authenticator: operator{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	ask := func(method, path string, body url.Values) string {
 		t.Helper()
 		r := httptest.NewRequest(method, path, strings.NewReader(body.Encode()))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/workflow"
 )
 
@@ -20,9 +21,7 @@ func TestWorkflowIsDrawn(t *testing.T) {
 		{Name: "print", Queue: "mail", Needs: []string{"charge"}},
 		{Name: "ship", Queue: "mail", Needs: []string{"pack <b>", "print"}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	page := s.live(s.get(200, "/db/shop/workflow/"+w.ID.String()))
 	boxes := regexp.MustCompile(`<a href="/db/shop/task/([^"]+)" class="state created[^>]*><title>([^<]+): [^<]*</title>`+
 		`<rect x="(\d+)" y="(\d+)"`).FindAllStringSubmatch(page, -1)
@@ -59,9 +58,7 @@ func TestDrawingOfALargeWorkflowIsBounded(t *testing.T) {
 		steps = append(steps, workflow.Step{Name: fmt.Sprint("step ", i), Queue: "mail"})
 	}
 	w, err := workflow.Enqueue(t.Context(), s.client, steps)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	page := s.get(200, "/db/shop/workflow/"+w.ID.String())
 	s.shows(page, "The workflow has more steps than the 200 that are drawn.")
 	if n := strings.Count(page, `<rect x=`); n != 200 {
@@ -78,9 +75,7 @@ func TestChangesOfAWorkflowAreConfirmed(t *testing.T) {
 	w, err := workflow.Enqueue(t.Context(), s.client, []workflow.Step{
 		{Name: "charge", Queue: "bills"}, {Name: "ship", Queue: "mail", Needs: []string{"charge"}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	path := "/db/shop/workflow/" + w.ID.String()
 	s.shows(s.get(200, path), path+"/cancel", path+"/retry")
 	s.shows(s.get(200, path+"/retry"), "Nothing to retry")

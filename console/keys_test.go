@@ -9,6 +9,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // keyLine returns the cells of a key's row.
@@ -30,9 +31,7 @@ func TestKeysShowWhoWaitsAndWhy(t *testing.T) {
 	ops := admin.New(s.client)
 	limit := func(l admin.QueueLimits) {
 		t.Helper()
-		if err := ops.ConfigureLimits(t.Context(), "mail", func(to *admin.QueueLimits) { *to = l }); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, ops.ConfigureLimits(t.Context(), "mail", func(to *admin.QueueLimits) { *to = l }))
 	}
 	limit(admin.QueueLimits{Leased: 1, KeyLeased: 1})
 	first := s.enqueue("mail", dbq.NewTask{Key: "acme"})
@@ -52,9 +51,7 @@ func TestKeysShowWhoWaitsAndWhy(t *testing.T) {
 
 	// With an order, the page names the task that all others wait for.
 	limit(admin.QueueLimits{Order: admin.OrderBlock})
-	if err := ops.Operate(t.Context(), admin.Revoke, first.ID); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, ops.Operate(t.Context(), admin.Revoke, first.ID))
 	page = s.get(200, "/db/shop/keys", "queue", "mail")
 	s.shows(page, "one after the other", "/task/"+first.ID.String())
 	if got := s.keyLine(page, "acme"); !strings.Contains(got, "0 1 1 1 ") || !strings.Contains(got, "in ERROR, parked") {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // A queue is known from its first task or setting on, whenever the overview was read.
@@ -17,9 +18,7 @@ func TestAQueueNewerThanTheOverviewIsKnown(t *testing.T) {
 		t.Fatal(err)
 	}
 	set := func(q *admin.QueueSettings) { q.Concurrency = 3 }
-	if err := admin.New(s.client).ConfigureQueue(t.Context(), "set", set); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, admin.New(s.client).ConfigureQueue(t.Context(), "set", set))
 	for queue, known := range map[string]bool{"fresh": true, "set": true, "nosuch": false} {
 		page := s.get(200, "/db/shop/queue", "queue", queue)
 		unknown := strings.Contains(page, "has no tasks, settings or workers")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // live returns the part of a page that refreshes itself.
@@ -37,15 +38,9 @@ func TestAttemptsAndAuditOfATaskAreLive(t *testing.T) {
 	task := s.enqueue("mail", dbq.NewTask{})
 	a, mail := admin.New(s.client), s.client.Queue("mail")
 	leased, err := mail.Checkout(t.Context(), 1, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := mail.Settle(t.Context(), leased[0].Lease, dbq.Failed(errors.New("no route"))); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.Operate(t.Context(), admin.Reenqueue, task.ID, admin.Reason("sent twice")); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
+	check.OK(t, mail.Settle(t.Context(), leased[0].Lease, dbq.Failed(errors.New("no route"))))
+	check.OK(t, a.Operate(t.Context(), admin.Reenqueue, task.ID, admin.Reason("sent twice")))
 	s.shows(s.live(s.get(200, taskPath(task))), "failed after", "no route", "sent twice")
 }
 

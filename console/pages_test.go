@@ -12,6 +12,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/schedule"
 	"github.com/dbq-go/dbq/workflow"
 )
@@ -20,9 +21,7 @@ func TestOverviewShowsQueuesAndWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, ann)
 	s.enqueue("mail", dbq.NewTask{})
-	if err := admin.New(s.client).PauseQueue(t.Context(), "bills", admin.Reason("month end")); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, admin.New(s.client).PauseQueue(t.Context(), "bills", admin.Reason("month end")))
 	page := s.get(200, "/db/shop/")
 	s.shows(page, "Queue mail has due tasks and no worker", "Queue bills is paused", "<title>(2) shop",
 		"tasks in the archive 0, entries of the audit 1")
@@ -122,9 +121,7 @@ func TestScriptsInTasksAreText(t *testing.T) {
 	if err != nil || len(got) != 1 {
 		t.Fatal(got, err)
 	}
-	if err := q.Settle(t.Context(), got[0].Lease, dbq.Poisoned(errors.New(evil))); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, q.Settle(t.Context(), got[0].Lease, dbq.Poisoned(errors.New(evil))))
 	for _, page := range []string{
 		s.get(200, taskPath(task)), s.get(200, "/db/shop/tasks", "kind", evil), s.get(200, "/db/shop/tasks"),
 		s.get(200, "/db/shop/enqueue", "from", task.ID.String()), s.get(422, "/db/shop/tasks", "state", evil),
@@ -190,9 +187,7 @@ func TestWorkflowIsCancelledAsAWhole(t *testing.T) {
 	}
 	last := workflow.Step{Name: "last", Queue: "mail", Needs: []string{"0"}, OnFailure: workflow.IgnoreFailure}
 	w, err := workflow.Enqueue(t.Context(), s.client, append(steps, last))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	s.finish("/db/shop/bulk", "workflow", w.ID.String(), "event", "cancel")
 	audit, err := admin.New(s.client).Audit(t.Context(), admin.AuditFilter{Action: "cancel"})
 	if err != nil || len(audit.Entries) != 1 || audit.Entries[0].Changed != 2001 {
@@ -281,9 +276,7 @@ func TestSchedulesWorkflowsWorkersAndAuditHavePages(t *testing.T) {
 	err := schedule.New(s.client).Put(t.Context(), schedule.Schedule{
 		Name: "nightly", Cron: "30 2 * * *", Zone: "Europe/Berlin", Queue: "reports", Task: dbq.NewTask{Kind: "report"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	s.shows(s.get(200, "/db/shop/schedules"), "nightly", "30 2 * * *", "Europe/Berlin")
 	s.shows(s.get(200, "/db/shop/schedule", "name", "nightly"), "Next times", "Run now")
 	to := s.post(303, "/db/shop/schedule/run", "name", "nightly", "reason", "it was late")
@@ -303,9 +296,7 @@ func TestSchedulesWorkflowsWorkersAndAuditHavePages(t *testing.T) {
 	w, err := workflow.Enqueue(t.Context(), s.client, []workflow.Step{
 		workflow.NewStep("charge", kind, 1), workflow.NewStep("ship", kind, 1, "charge"),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	path := "/db/shop/workflow/" + w.ID.String()
 	s.shows(s.get(200, path), "charge", "ship", "level-2")
 	s.post(303, path+"/cancel", "reason", "refunded")

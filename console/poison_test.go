@@ -9,6 +9,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 func TestPoisonedTasksAreGroupedAndRedriven(t *testing.T) {
@@ -19,9 +20,7 @@ func TestPoisonedTasksAreGroupedAndRedriven(t *testing.T) {
 	s.poison("mail", dbq.NewTask{Kind: "welcome"}, "dial 10.0.0.8:25: refused\nother stack")
 	s.poison("mail", dbq.NewTask{Kind: "welcome"}, "mailbox is full")
 	cancelled := s.enqueue("mail", dbq.NewTask{Kind: "unwanted"})
-	if err := admin.New(s.client).Operate(t.Context(), admin.Cancel, cancelled.ID); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, admin.New(s.client).Operate(t.Context(), admin.Cancel, cancelled.ID))
 	s.post(303, "/db/shop/queue/settings", "queue", "mail", "dead_letter", "alerts")
 	s.shows(s.get(200, "/db/shop/poison"), `poison?queue=mail">mail`, `<td class="n">3</td>`)
 	page := s.get(200, "/db/shop/poison", "queue", "mail")

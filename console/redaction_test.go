@@ -12,6 +12,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/console"
 	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/redaction"
 	"github.com/dbq-go/dbq/schedule"
 )
@@ -24,9 +25,7 @@ func TestPagesHideWhatRedactionsSelect(t *testing.T) {
 		Databases: map[string]*dbq.Client{"shop": db.Client}, Authenticator: ann, Logger: slog.New(slog.DiscardHandler),
 		Redactions: []redaction.Rule{{Queue: "mail", Paths: []string{"$..secret"}}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	server := httptest.NewServer(c)
 	t.Cleanup(server.Close)
 	s := &site{t, db.Client, server.URL, http.DefaultClient}
@@ -34,9 +33,7 @@ func TestPagesHideWhatRedactionsSelect(t *testing.T) {
 		Payload: []byte(`{"a":{"secret":"planted"},"b":17}`), Headers: map[string]string{"secret": "planted"},
 	}
 	id, err := db.Queue("mail").Enqueue(t.Context(), task)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	leased, err := db.Queue("mail").Checkout(t.Context(), 1, time.Minute)
 	if err != nil || len(leased) != 1 {
 		t.Fatal(leased, err)
@@ -46,10 +43,8 @@ func TestPagesHideWhatRedactionsSelect(t *testing.T) {
 		{Lease: leased[0].Lease, Outcome: dbq.Parked(errors.New("planted is refused"))}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := schedule.New(db.Client).Put(t.Context(), schedule.Schedule{
-		Name: "night", Queue: "mail", Every: time.Hour, Task: task}); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, schedule.New(db.Client).Put(t.Context(), schedule.Schedule{
+		Name: "night", Queue: "mail", Every: time.Hour, Task: task}))
 	for _, page := range []string{"/db/shop/task/" + id.String(), "/db/shop/tasks", "/db/shop/schedule?name=night"} {
 		text := s.get(200, page)
 		if strings.Contains(text, "planted") {

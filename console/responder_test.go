@@ -5,6 +5,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/schedule"
 )
 
@@ -14,9 +15,7 @@ func TestResponderSeesOnlyItsActions(t *testing.T) {
 	owner := newSite(t, ann)
 	task := owner.enqueue("mail", dbq.NewTask{})
 	err := schedule.New(owner.client).Put(t.Context(), schedule.Schedule{Name: "nightly", Cron: "@daily", Queue: "mail"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	s := serve(t, owner.client, user{auth.Principal{Name: "bob", Role: auth.Responder}}, "")
 	path := "/db/shop/task/" + task.ID.String()
 	owner.post(303, path+"/cancel", "reason", "r") // so that it could be purged

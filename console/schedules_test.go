@@ -9,6 +9,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/console"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/redaction"
 	"github.com/dbq-go/dbq/schedule"
 )
@@ -37,9 +38,7 @@ func TestScheduleIsCreatedAndEditedByForm(t *testing.T) {
 		"no_overlap", "yes", "jitter", "1m")
 	s.shows(s.get(200, to), "Next times", "Edit…")
 	got, err := schedules.Get(t.Context(), "nightly")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	task := got.Task
 	if got.Cron != "30 2 * * *" || got.Zone != "Europe/Berlin" || got.Queue != "reports" || !got.NoOverlap ||
 		got.CatchUp != schedule.SkipMissed || got.Jitter != time.Minute || task.Kind != "report" || task.Key != "acme" ||
@@ -136,9 +135,7 @@ func TestScheduleFormRespectsRoles(t *testing.T) {
 		t.Helper()
 		task := dbq.NewTask{Payload: []byte(`"planted-secret"`), Headers: map[string]string{"h": "planted-secret"}}
 		d := schedule.Schedule{Name: name, Every: time.Hour, Queue: queue, Task: task}
-		if err := schedule.New(client).Put(t.Context(), d); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, schedule.New(client).Put(t.Context(), d))
 	}
 	put("mail", "mail")
 	put("bills", "bills")

@@ -13,6 +13,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/console"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/redaction"
 )
 
@@ -67,9 +68,7 @@ func TestSearchIsBoundedAndGoesOn(t *testing.T) {
 		tasks = append(tasks, dbq.NewTask{Payload: fmt.Append(nil, "hay ", i)})
 	}
 	done, err := s.client.Queue("mail").EnqueueMany(t.Context(), tasks)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	next := regexp.MustCompile(`href="([^"]+)" rel="next"`)
 	searched := regexp.MustCompile(`Searched (\d+) tasks?`)
 	for _, order := range []string{"", "oldest"} {
@@ -168,9 +167,7 @@ func TestSearchForATextGoesOnBehindTasksOfOtherQueues(t *testing.T) {
 	if err != nil || len(leased) != 1 {
 		t.Fatalf("%d tasks were leased: %v", len(leased), err)
 	}
-	if err := s.client.Queue("rare").Settle(t.Context(), leased[0].Lease, dbq.Completed(nil)); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, s.client.Queue("rare").Settle(t.Context(), leased[0].Lease, dbq.Completed(nil)))
 	for range 11 {
 		if _, err := s.client.Queue("mail").EnqueueMany(t.Context(), make([]dbq.NewTask, 1000)); err != nil {
 			t.Fatal(err)

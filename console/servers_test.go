@@ -14,6 +14,7 @@ import (
 	_ "github.com/dbq-go/dbq/dialect/mysql"
 	_ "github.com/dbq-go/dbq/dialect/postgres"
 	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/google/uuid"
 )
 
@@ -34,9 +35,7 @@ func openClient(t *testing.T) *dbq.Client {
 	}
 	prefix := fmt.Sprintf("con%x_", uuid.New().ID())
 	c, err := dbq.Open(t.Context(), dsn.(string), dbq.WithPrefix(prefix), dbq.WithMigrate())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() {
 		if err := access.Of(c).Store.DropTables(context.WithoutCancel(t.Context())); err != nil {
 			t.Errorf("left behind: %v", err)

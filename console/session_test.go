@@ -11,6 +11,7 @@ import (
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/console"
 	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // TestSignInLeadsToNoOtherSite tries addresses that browsers take for other sites.
@@ -47,14 +48,10 @@ func TestCookieIsSecureBehindATrustedProxy(t *testing.T) {
 			Proxies: []netip.Prefix{netip.MustParsePrefix(c.proxy)},
 		})
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/login?token=any", http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		r.Header.Set("X-Forwarded-Proto", c.proto)
 		answer, err := s.http.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		answer.Body.Close()
 		if cookies := answer.Cookies(); len(cookies) != 1 || cookies[0].Secure != c.want {
 			t.Errorf("%+v: the cookies are %v", c, cookies)
@@ -70,9 +67,7 @@ func TestSessionThatEndedHidesNoOtherCredentials(t *testing.T) {
 	client := dbqtest.New(t).Client
 	tokens := auth.NewTokens(client)
 	token, _, err := tokens.Create(t.Context(), auth.NewToken{Name: "ann", Role: auth.Operator})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	proxy := auth.Proxy{
 		From: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, UserHeader: "X-User",
 		Rules: auth.Rules{{User: "bob", Role: auth.Viewer}},
@@ -91,16 +86,12 @@ func TestSessionThatEndsIsAStatusForARefresh(t *testing.T) {
 	client := dbqtest.New(t).Client
 	tokens := auth.NewTokens(client)
 	token, info, err := tokens.Create(t.Context(), auth.NewToken{Name: "ann", Role: auth.Operator})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	s := serve(t, client, tokens, "/dbq")
 	bearer := []string{"Authorization", "Bearer " + token, "HX-Request", "true"}
 	page := s.do(200, "GET", "/db/shop/queue?queue=mail", "", bearer...)
 	s.shows(page, `href="/dbq/login?to=%2Fdb%2Fshop%2Fqueue%3Fqueue%3Dmail"`, "Your session has ended")
-	if err := tokens.Revoke(t.Context(), info.ID); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, tokens.Revoke(t.Context(), info.ID))
 	answer := s.do(401, "GET", "/db/shop/queue?queue=mail", "", bearer...)
 	s.shows(answer, "Your session has ended. Sign in again.")
 	if strings.Contains(answer, "<") {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // form returns the fields of the form of a page that has an action, as a browser sends them.
@@ -61,9 +62,7 @@ func TestFormHasEverySetting(t *testing.T) {
 			}
 		}
 	}
-	if err := ops.ConfigureQueue(t.Context(), "mail", func(s *admin.QueueSettings) { *s = all }); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, ops.ConfigureQueue(t.Context(), "mail", func(s *admin.QueueSettings) { *s = all }))
 	page := s.get(200, "/db/shop/queue", "queue", "mail")
 	s.shows(page, `value="1d12h"`, `value="forever"`, `value="14d"`, `value="1h30m"`, `value="1m30s"`, `value="45.001s"`)
 	const action = "/db/shop/queue/settings"

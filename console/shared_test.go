@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // timed runs a test whose clock stands still unless the test sleeps.
@@ -153,9 +155,7 @@ func readingHasTimeOfItsOwn(t *testing.T) {
 		_, err := s.get(ctx, read)
 		return err
 	}
-	if err := visit(time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, visit(time.Minute))
 	time.Sleep(time.Hour)
 	if err := visit(time.Second / 2); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("the visitor with half a second gets %v", err)

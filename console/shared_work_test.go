@@ -11,6 +11,7 @@ import (
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/control"
 	"github.com/dbq-go/dbq/workflow"
 )
@@ -94,15 +95,11 @@ func TestLargeWorkflowIsShownAsCut(t *testing.T) {
 		steps = append(steps, workflow.Step{Name: fmt.Sprintf("s%03d", i), Queue: "mail"})
 	}
 	whole, err := workflow.Enqueue(t.Context(), s.client, steps)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	s.hides(s.get(200, "/db/shop/workflow/"+whole.ID.String()), "Only the first")
 	steps = append(steps, workflow.Step{Name: "secret", Queue: "bills"})
 	w, err := workflow.Enqueue(t.Context(), s.client, steps)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	path, cut := "/db/shop/workflow/"+w.ID.String(), "Only the first 200 steps"
 	page := s.get(200, path)
 	s.shows(page, cut, "All tasks")
@@ -127,16 +124,10 @@ func TestFormsOverwriteNoOthersChanges(t *testing.T) {
 	}
 	limits, settings := read()
 	ops := admin.New(s.client)
-	if err := ops.ConfigureLimits(t.Context(), "mail", func(l *admin.QueueLimits) { l.Leased = 7 }); err != nil {
-		t.Fatal(err)
-	}
-	if err := ops.ConfigureQueue(t.Context(), "mail", func(q *admin.QueueSettings) { q.Batch = 9 }); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, ops.ConfigureLimits(t.Context(), "mail", func(l *admin.QueueLimits) { l.Leased = 7 }))
+	check.OK(t, ops.ConfigureQueue(t.Context(), "mail", func(q *admin.QueueSettings) { q.Batch = 9 }))
 	trail, err := ops.Audit(t.Context(), admin.AuditFilter{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	const limitsForm, settingsForm = "/db/shop/queue/limits", "/db/shop/queue/settings"
 	for path, version := range map[string]string{limitsForm: limits, settingsForm: settings} {
 		if to := s.post(303, path, "queue", "mail", "version", version); !strings.Contains(to, "/queue?") {

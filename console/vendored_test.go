@@ -7,24 +7,22 @@ import (
 	"path"
 	"strings"
 	"testing"
+
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // TestVendoredFilesAreUnchanged compares the files of other projects with static/vendored.txt.
 func TestVendoredFilesAreUnchanged(t *testing.T) {
 	t.Parallel()
 	list, err := fs.ReadFile(assets, "static/vendored.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	files, err := fs.Glob(assets, "static/*.min.*")
 	if err != nil || len(files) != 3 {
 		t.Fatalf("%d files are minified, want 3: %v", len(files), err)
 	}
 	for _, file := range files {
 		content, err := fs.ReadFile(assets, file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		if line := fmt.Sprintf("\n%x  %s\n", sha256.Sum256(content), path.Base(file)); !strings.Contains(string(list), line) {
 			t.Errorf("vendored.txt lacks the line%s", line)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/dbqtest"
 	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/control"
 	"github.com/dbq-go/dbq/worker"
 )
@@ -22,9 +23,7 @@ func TestWorkersOverHTTPGetNoCommands(t *testing.T) {
 	c := dbqtest.New(t).Client
 	for id, remote := range map[string]bool{"here": false, "http/mail/far": true} {
 		w := control.Worker{ID: id, Queue: "mail", State: control.WorkerRunning, Started: time.Now(), Remote: remote}
-		if err := access.Of(c).Control.Announce(t.Context(), w, time.Minute); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, access.Of(c).Control.Announce(t.Context(), w, time.Minute))
 	}
 	page := serve(t, c, ann, "").get(200, "/db/shop/workers")
 	for _, text := range []string{"http/mail/far", "over HTTP", `aria-label="stop here"`} {
@@ -86,9 +85,7 @@ func TestStopOfAWorkerIsConfirmed(t *testing.T) {
 
 	close(release)
 	s.post(303, "/db/shop/workers", "worker", id, "command", "stop", "reason", "new version")
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, <-ended)
 	audit, err := ops.Audit(t.Context(), admin.AuditFilter{Action: "stop worker"})
 	if err != nil || len(audit.Entries) != 1 || audit.Entries[0].Subject != id ||
 		audit.Entries[0].Reason != "new version" {

@@ -10,6 +10,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -33,9 +34,7 @@ func shipping(carrier func(item string) error) worker.Handler {
 func TestPurchaseIsShipped(t *testing.T) {
 	t.Parallel()
 	db := dbqtest.New(t)
-	if err := buy(t.Context(), db.Client, "a book"); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, buy(t.Context(), db.Client, "a book"))
 	if got := dbqtest.Only(db, ship); got.Item != "a book" {
 		t.Errorf("enqueued %q", got.Item)
 	}
@@ -51,9 +50,7 @@ func TestPurchaseIsShipped(t *testing.T) {
 func TestRetryIsDueAfterAdvance(t *testing.T) {
 	t.Parallel()
 	db := dbqtest.New(t)
-	if err := buy(t.Context(), db.Client, "a book"); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, buy(t.Context(), db.Client, "a book"))
 	fail := true
 	w := worker.Worker{Queue: db.Queue("orders"), Backoff: func(int) time.Duration { return time.Hour },
 		Handler: shipping(func(string) error {
@@ -82,13 +79,9 @@ func TestAdvanceMovesTheDatabasesClock(t *testing.T) {
 	db := dbqtest.New(t)
 	q := db.Queue("q")
 	before, err := db.Now(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	id, err := q.Enqueue(t.Context(), dbq.NewTask{Delay: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	db.Advance(2 * time.Hour)
 	if now, err := db.Now(t.Context()); err != nil || now.Sub(before) < 2*time.Hour {
 		t.Errorf("the clock went from %v to %v (%v)", before, now, err)
@@ -105,9 +98,7 @@ func TestAdvanceMovesTheDatabasesClock(t *testing.T) {
 	if err := q.Complete(t.Context(), tasks[0].Lease, nil); !errors.Is(err, dbq.ErrLeaseLost) {
 		t.Errorf("got %v, want ErrLeaseLost", err)
 	}
-	if err := q.Complete(t.Context(), again[0].Lease, nil); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, q.Complete(t.Context(), again[0].Lease, nil))
 	if task := db.Tasks("q")[0]; task.Updated.Sub(before) < 2*time.Hour {
 		t.Errorf("completed at %v, the clock began at %v", task.Updated, before)
 	}
@@ -128,15 +119,11 @@ func TestAdvanceMovesTheDatabasesClock(t *testing.T) {
 func TestDatabasesOfTwoTestsAreIndependent(t *testing.T) {
 	t.Parallel()
 	a, b := dbqtest.New(t), dbqtest.New(t)
-	if err := buy(t.Context(), a.Client, "a book"); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, buy(t.Context(), a.Client, "a book"))
 	a.Advance(time.Hour)
 	b.WantTasks("orders", dbq.StateCreated, 0)
 	na, err := a.Now(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	nb, err := b.Now(t.Context())
 	if err != nil || na.Sub(nb) < 59*time.Minute {
 		t.Errorf("the other clock moved, too: %v and %v (%v)", na, nb, err)

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 type noServer struct{}
@@ -24,9 +26,7 @@ func TestPoolForCallersIsSeparate(t *testing.T) {
 	if got := p.Caller.Stats().MaxOpenConnections; got != 3 {
 		t.Errorf("callers have %d connections, want 3", got)
 	}
-	if err := p.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, p.Close())
 	if err := p.Caller.PingContext(t.Context()); err == nil || errors.Is(err, errNoServer) {
 		t.Errorf("got %v, want that the pool is closed", err)
 	}

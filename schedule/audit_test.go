@@ -8,6 +8,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/schedule"
 )
 
@@ -22,9 +23,7 @@ func TestChangesKeepTheirReason(t *testing.T) {
 		"run schedule":    func(o ...schedule.Option) error { _, err := s.RunNow(ctx, "s", o...); return err },
 		"delete schedule": func(o ...schedule.Option) error { return s.Delete(ctx, "s", o...) },
 	}
-	if err := s.Put(ctx, schedule.Schedule{Name: "s", Queue: "old", Cron: "@daily"}); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, s.Put(ctx, schedule.Schedule{Name: "s", Queue: "old", Cron: "@daily"}))
 	if err := s.Put(ctx, schedule.Schedule{Name: "s", Queue: "mail", Cron: "@daily"}); err != nil { // it moves
 		t.Fatal(err)
 	}
@@ -38,13 +37,9 @@ func TestChangesKeepTheirReason(t *testing.T) {
 		}
 	}
 	for _, action := range []string{"pause schedule", "resume schedule", "run schedule", "delete schedule"} {
-		if err := changes[action](schedule.By("ann"), schedule.Reason("why "+action)); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, changes[action](schedule.By("ann"), schedule.Reason("why "+action)))
 		audit, err := admin.New(c).Audit(ctx, admin.AuditFilter{Queue: "mail", Action: action})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		if e := audit.Entries; len(e) != 1 || e[0].Reason != "why "+action || e[0].By != "ann" || e[0].Subject != "s" {
 			t.Errorf("%s: the audit of the queue has %+v", action, audit.Entries)
 		}

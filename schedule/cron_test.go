@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 	_ "time/tzdata"
+
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // TestCronTimes: each case names the times that follow, as a person would write them down.
@@ -65,17 +67,11 @@ func TestCronTimes(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			zone, err := time.LoadLocation(c.zone)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			parsed, err := parseCron(c.expression, zone)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			at, err := time.Parse(time.RFC3339, c.after)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			for i, want := range c.want {
 				at = parsed.next(at)
 				if got := at.Format(time.RFC3339); got != want {
@@ -120,9 +116,7 @@ const maxSteps = searchDays + 3*25*60
 func TestSearchIsBounded(t *testing.T) {
 	t.Parallel()
 	zone, err := time.LoadLocation("Pacific/Apia")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for _, c := range []struct {
 		expression string
 		most       int
@@ -138,9 +132,7 @@ func TestSearchIsBounded(t *testing.T) {
 		{"* * 30 2 *", searchDays},
 	} {
 		parsed, err := parseFields(c.expression, zone)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		for _, after := range []time.Time{
 			time.Date(2011, 12, 29, 13, 0, 0, 0, zone), time.Date(2096, 2, 29, 23, 59, 59, 999, zone),
 		} {
@@ -158,9 +150,7 @@ func TestSearchAgreesWithEachMinute(t *testing.T) {
 		"0 0 * * 0", "15 3 28-31 1,3,12 *", "0 12 15 6 *"}
 	for _, expression := range expressions {
 		c, err := parseCron(expression, time.UTC)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		for range 20 {
 			after := time.Date(2026, 1, 1, 0, rand.IntN(2*366*24*60), rand.IntN(60), 0, time.UTC)
 			want := after.Truncate(time.Minute).Add(time.Minute)

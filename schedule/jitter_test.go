@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/schedule"
 )
 
@@ -14,9 +15,7 @@ func TestJitterIsFixed(t *testing.T) {
 	t.Parallel()
 	at := func(text string) time.Time {
 		at, err := time.Parse(time.RFC3339Nano, text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		return at
 	}
 	for _, c := range []struct {
@@ -33,9 +32,7 @@ func TestJitterIsFixed(t *testing.T) {
 		{"nightly-report", "2030-01-01T01:00:00Z", "0s", "0s"},
 	} {
 		jitter, err := time.ParseDuration(c.jitter)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		d := schedule.Schedule{Name: c.name, Jitter: jitter}
 		if got := d.DelayAt(at(c.at)).String(); got != c.want {
 			t.Errorf("the delay of %q at %s below %s is %s, want %s", c.name, c.at, c.jitter, got, c.want)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // TestRunWakesForTheNextTime: after a fire, Run pauses until the next time of what has just fired.
@@ -15,9 +16,7 @@ func TestRunWakesForTheNextTime(t *testing.T) {
 		db := dbqtest.New(t)
 		s := New(db.Client)
 		for i := range n {
-			if err := s.Put(t.Context(), Schedule{Name: fmt.Sprint(i), Every: time.Second, Queue: "q"}); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, s.Put(t.Context(), Schedule{Name: fmt.Sprint(i), Every: time.Second, Queue: "q"}))
 		}
 		db.Advance(time.Second)
 		pause, err := s.fireDue(t.Context())
@@ -38,9 +37,7 @@ func TestPauseDoesNotIncludeTheFire(t *testing.T) {
 	s := New(db.Client)
 	put := func(name string, every time.Duration) {
 		t.Helper()
-		if err := s.Put(ctx, Schedule{Name: name, Every: every, Queue: "q"}); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, s.Put(ctx, Schedule{Name: name, Every: every, Queue: "q"}))
 	}
 	put("a", time.Hour)
 	put("b", time.Hour)
@@ -48,9 +45,7 @@ func TestPauseDoesNotIncludeTheFire(t *testing.T) {
 	put("soon", 4*time.Second) // due two seconds after the others
 	db.Advance(2 * time.Second)
 	tx, err := db.DB().BeginTx(ctx, nil) // another writer delays the fire
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	ended := make(chan error, 1)
 	time.AfterFunc(1500*time.Millisecond, func() { ended <- tx.Rollback() })
 	begin := time.Now()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/store"
 )
 
@@ -23,9 +24,7 @@ func TestRecreatedScheduleIsNotOverwritten(t *testing.T) {
 	ctx := t.Context()
 	s := New(db.Client)
 	old := Schedule{Name: "s", Every: time.Hour, Queue: "q", Task: dbq.NewTask{Kind: "old"}}
-	if err := s.Put(ctx, old); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, s.Put(ctx, old))
 	db.Advance(time.Hour)
 	records, err := s.store.EarliestKV(ctx, namespace, 10) // process A reads, and is stopped for a moment
 	if err != nil || len(records) != 1 {
@@ -35,16 +34,12 @@ func TestRecreatedScheduleIsNotOverwritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := Schedule{Name: "s", Every: 5 * time.Hour, Queue: "other", Task: dbq.NewTask{Kind: "new"}}
-	if err := s.Put(ctx, again); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, s.Put(ctx, again))
 	if _, err := s.fireOne(ctx, records[0], time.Now(), patience); !errors.Is(err, errFired) { // A goes on
 		t.Fatal(err)
 	}
 	i, err := s.Get(ctx, "s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if i.Task.Kind != "new" || i.Queue != "other" || i.Every != 5*time.Hour {
 		t.Errorf("the schedule that was put last was replaced by the deleted one: %+v", i.Schedule)
 	}
@@ -65,13 +60,9 @@ func TestBrokenSchedulesStopNoOther(t *testing.T) {
 		v.Start = time.Now()
 		v.Next = time.Now()
 		text, _, _ := v.encode(time.Now())
-		if err := s.store.PutKV(ctx, namespace, fmt.Sprint("bad", i), text, time.Second); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, s.store.PutKV(ctx, namespace, fmt.Sprint("bad", i), text, time.Second))
 	}
-	if err := s.Put(ctx, Schedule{Name: "good", Every: time.Hour, Queue: "q"}); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, s.Put(ctx, Schedule{Name: "good", Every: time.Hour, Queue: "q"}))
 	db.Advance(time.Hour)
 	for range 3 {
 		_, _ = s.fireDue(ctx)
@@ -114,12 +105,8 @@ func TestTimesFarAheadAreCorrected(t *testing.T) {
 				v := valueOf(c.d)
 				v.Start, v.Next = c.start.UTC(), c.next.UTC()
 				text, ttl, _ := v.encode(now)
-				if err := s.store.PutKV(t.Context(), namespace, "s", text, ttl); err != nil {
-					t.Fatal(err)
-				}
-				if err := correct(s); err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, s.store.PutKV(t.Context(), namespace, "s", text, ttl))
+				check.OK(t, correct(s))
 				i, err := s.Get(t.Context(), "s")
 				if early := c.want.Sub(i.Next); err != nil || early.Abs() > time.Minute {
 					t.Errorf("fires next at %s, %v, want about %s", i.Next, err, c.want)
@@ -139,9 +126,7 @@ func TestLockedScheduleIsReported(t *testing.T) {
 	db := dbqtest.New(t)
 	ctx := t.Context()
 	s := New(db.Client)
-	if err := s.Put(ctx, Schedule{Name: "s", Every: time.Hour, Queue: "q"}); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, s.Put(ctx, Schedule{Name: "s", Every: time.Hour, Queue: "q"}))
 	for _, c := range []struct {
 		late     time.Duration
 		reported bool
@@ -152,16 +137,12 @@ func TestLockedScheduleIsReported(t *testing.T) {
 		}
 		records[0].Now = *records[0].Expires + c.late.Microseconds()
 		tx, err := db.DB().BeginTx(ctx, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		pause, err := s.fireEach(ctx, records, true)
 		if pause != busyPause || (err != nil) != c.reported {
 			t.Errorf("%v late: got error %v, pause %v", c.late, err, pause)
 		}
-		if err := tx.Rollback(); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, tx.Rollback())
 	}
 }
 
@@ -175,23 +156,17 @@ func TestTogether(t *testing.T) {
 	var names []string
 	for i := range 7 {
 		d := Schedule{Name: fmt.Sprint("s", i), Every: time.Hour, Queue: fmt.Sprint("q", i%2), CatchUp: i}
-		if err := s.Put(ctx, d); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, s.Put(ctx, d))
 		names = append(names, d.Name)
 	}
 	v := valueOf(Schedule{Cron: "@hourly", Zone: "Mars/Olympus", Queue: "q0"})
 	v.Start, v.Next = time.Now(), time.Now()
 	text, _, _ := v.encode(time.Now())
-	if err := s.store.PutKV(ctx, namespace, "bad", text, time.Second); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, s.store.PutKV(ctx, namespace, "bad", text, time.Second))
 	db.Advance(3 * time.Hour)
 	read := func() []store.Record {
 		records, err := s.store.EarliestKV(ctx, namespace, 100)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		return slices.DeleteFunc(records, func(r store.Record) bool { return !r.Expired() })
 	}
 	tasks := func() int { return len(db.Tasks("q0")) + len(db.Tasks("q1")) }
@@ -204,9 +179,7 @@ func TestTogether(t *testing.T) {
 	if !errors.Is(err, errFired) || len(rest) != len(records) || tasks() != 0 {
 		t.Errorf("one has changed: %v, %d of %d are left, %d tasks", err, len(rest), len(records), tasks())
 	}
-	if err := s.Resume(ctx, "s6"); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, s.Resume(ctx, "s6"))
 	now := nowOf(read()[0])
 	_, rest, err = s.fireTogether(ctx, read(), time.Now())
 	if err != nil || len(rest) != 1 || rest[0].Name != "bad" {
@@ -218,9 +191,7 @@ func TestTogether(t *testing.T) {
 	}
 	for _, name := range names[:6] {
 		i, err := s.Get(ctx, name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		task, err := db.Client.Get(ctx, i.LastTask)
 		if err != nil || task.Headers[HeaderName] != name || task.Queue != i.Queue ||
 			task.Headers[HeaderTime] != i.Last.Format(time.RFC3339Nano) || !i.Next.After(now) || i.Last.After(now) {
@@ -236,15 +207,11 @@ func TestTogetherHasABound(t *testing.T) {
 	ctx := t.Context()
 	s := New(db.Client)
 	for _, name := range []string{"a", "b", "c"} {
-		if err := s.Put(ctx, Schedule{Name: name, Every: time.Minute, Queue: "q", CatchUp: 300}); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, s.Put(ctx, Schedule{Name: name, Every: time.Minute, Queue: "q", CatchUp: 300}))
 	}
 	db.Advance(300*time.Minute + 30*time.Second)
 	records, err := s.store.EarliestKV(ctx, namespace, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	_, rest, err := s.fireTogether(ctx, records, time.Now())
 	if err != nil || len(rest) != 2 || len(db.Tasks("q")) != 300 {
 		t.Errorf("%v: %d of 3 are left, %d tasks", err, len(rest), len(db.Tasks("q")))
@@ -261,15 +228,11 @@ func TestSlowGroupFiresOneByOne(t *testing.T) {
 	ctx := t.Context()
 	s := New(db.Client)
 	for _, name := range []string{"a", "b", "c"} {
-		if err := s.Put(ctx, Schedule{Name: name, Every: time.Hour, Queue: "q"}); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, s.Put(ctx, Schedule{Name: name, Every: time.Hour, Queue: "q"}))
 	}
 	db.Advance(time.Hour)
 	tx, err := db.DB().BeginTx(ctx, nil) // locks every record, until the group has given up
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	ended := make(chan error, 1)
 	time.AfterFunc(groupWait+patience/4, func() { ended <- tx.Rollback() })
 	begin := time.Now()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/schedule"
 )
 
@@ -20,20 +21,14 @@ func TestReplaceRefusesWhatOthersChanged(t *testing.T) {
 	if err := s.Replace(ctx, "never", d); !errors.Is(err, schedule.ErrChanged) {
 		t.Errorf("a missing schedule: %v, want ErrChanged", err)
 	}
-	if err := s.Replace(ctx, "", d); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, s.Replace(ctx, "", d))
 	if err := s.Replace(ctx, "", d); !errors.Is(err, schedule.ErrChanged) {
 		t.Errorf("an existing schedule as a new one: %v, want ErrChanged", err)
 	}
 	read, err := s.Get(ctx, "s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	// A fire and a pause change the status, not the definition.
-	if err := s.Pause(ctx, "s"); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, s.Pause(ctx, "s"))
 	d.Task.Payload = []byte("2")
 	var mu sync.Mutex
 	var saved, refused int

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/schedule"
 )
 
@@ -19,31 +20,21 @@ func TestTimesOfAStoredSchedule(t *testing.T) {
 	put := func(d schedule.Schedule) {
 		t.Helper()
 		d.Queue = "q"
-		if err := s.Put(ctx, d); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, s.Put(ctx, d))
 	}
 	times := func(name string, n int) []time.Time {
 		t.Helper()
 		i, err := s.Get(ctx, name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		now, err := db.Client.Now(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		out, err := i.Times(now, n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		return out
 	}
 	put(schedule.Schedule{Name: "every", Every: 24 * time.Hour})
 	stored, err := s.Get(ctx, "every")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for paused := range 2 { // a pause does not change from when the interval counts
 		got := times("every", 10)
 		if len(got) != 10 {
@@ -54,9 +45,7 @@ func TestTimesOfAStoredSchedule(t *testing.T) {
 				t.Errorf("paused %d: time %d is %v, want %v", paused, i+1, at, want)
 			}
 		}
-		if err := s.Pause(ctx, "every"); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, s.Pause(ctx, "every"))
 		db.Advance(time.Hour)
 	}
 	put(schedule.Schedule{Name: "cron", Cron: "@hourly"})
@@ -64,17 +53,13 @@ func TestTimesOfAStoredSchedule(t *testing.T) {
 		t.Errorf("cron: %v", got)
 	}
 	now, err := db.Client.Now(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	put(schedule.Schedule{Name: "at", At: now.Add(time.Minute)})
 	if got := times("at", 3); len(got) != 1 {
 		t.Errorf("at: %v", got)
 	}
 	db.Advance(time.Hour)
-	if err := s.FireDue(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, s.FireDue(ctx))
 	if got := times("at", 3); len(got) != 0 {
 		t.Errorf("at, which has passed: %v", got)
 	}

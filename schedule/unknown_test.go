@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // putUnknown stores a schedule that is due, of a zone that is unknown here.
@@ -14,9 +15,7 @@ func putUnknown(t *testing.T, s *Schedules, name string) {
 	v := valueOf(Schedule{Cron: "@hourly", Zone: "Mars/Olympus", Queue: "q"})
 	v.Start, v.Next = time.Now(), time.Now()
 	text, _, _ := v.encode(time.Now())
-	if err := s.store.PutKV(t.Context(), namespace, name, text, time.Second); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, s.store.PutKV(t.Context(), namespace, name, text, time.Second))
 }
 
 // TestUnknownZoneIsAnErrorAndChangesNothing: another process may know the zone of a schedule; this one reports that it
@@ -29,9 +28,7 @@ func TestUnknownZoneIsAnErrorAndChangesNothing(t *testing.T) {
 	putUnknown(t, s, "unknown")
 	db.Advance(2 * time.Hour)
 	before, _, err := s.store.GetKV(ctx, namespace, "unknown")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	err = s.FireDue(ctx)
 	after, _, _ := s.store.GetKV(ctx, namespace, "unknown")
 	if err == nil || after.Version != before.Version {
@@ -47,9 +44,7 @@ func TestScheduleOfANewerVersionIsLeftAlone(t *testing.T) {
 	ctx := t.Context()
 	s := New(db.Client)
 	const newer = `{"rrule":"DAILY","queue":"q","task":{},"start":"2026-01-01T00:00:00Z","next":"2026-01-02T00:00:00Z"}`
-	if err := s.store.PutKV(ctx, namespace, "newer", newer, time.Second); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, s.store.PutKV(ctx, namespace, "newer", newer, time.Second))
 	db.Advance(2 * time.Second)
 	err := s.FireDue(ctx)
 	r, _, _ := s.store.GetKV(ctx, namespace, "newer")

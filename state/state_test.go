@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/state"
 )
 
@@ -46,9 +47,7 @@ func TestNamesRoundTripThroughJSON(t *testing.T) {
 	for _, s := range state.All() {
 		in := map[state.State]state.State{s: s}
 		text, err := json.Marshal(in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		if want := `{"` + s.String() + `":"` + s.String() + `"}`; string(text) != want {
 			t.Errorf("got %s, want %s", text, want)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -57,9 +58,7 @@ func TestTrialsRunOneAtATime(t *testing.T) {
 			} else {
 				w.Handler = worker.Func(handle)
 			}
-			if err := w.Run(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, w.Run(t.Context()))
 			for i, id := range ids {
 				if task := get(t, q, id); task.State != dbq.StateCompleted || task.Attempt != 1 {
 					t.Errorf("task %d is %v after %d attempts: %s", i, task.State, task.Attempt, task.Result)
@@ -117,9 +116,7 @@ func TestStuckSuspectLetsOthersRun(t *testing.T) {
 		return a == dbq.StateError && b == dbq.StateCompleted || a == dbq.StateCompleted && b == dbq.StateError
 	})
 	close(release)
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, stop())
 }
 
 // A suspect that an operator revokes between its checkout and its start delays no other.
@@ -139,9 +136,7 @@ func TestRevokedSuspectLetsOthersRun(t *testing.T) {
 			})
 		}
 	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { c.Close() })
 	ids := enqueue(t, operator, n, dbq.NewTask{})
 	exec(t, operator, "UPDATE dbq_task SET lapses = 90")
@@ -179,9 +174,7 @@ func TestLapsedTasksRunAtFullConcurrency(t *testing.T) {
 			running.Add(-1)
 			return nil
 		})}
-	if err := w.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, w.Run(t.Context()))
 	if most.Load() != concurrency {
 		t.Errorf("%d tasks at most ran at once, want %d", most.Load(), concurrency)
 	}
@@ -206,17 +199,13 @@ func (d slow) Checkout(ctx context.Context, s *dialect.Session, r dialect.Checko
 func TestSlowDatabasePoisonsNoTask(t *testing.T) {
 	t.Parallel()
 	pool, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { pool.Close() })
 	const lease = 1500 * time.Millisecond
 	answers := new(atomic.Int64)
 	answers.Store(3)
 	c, err := dbq.New(t.Context(), pool.Write, slow{answers: answers, by: lease * 3 / 2}, dbq.WithMigrate())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { c.Close() })
 	q := c.Queue("q")
 	ids := append(enqueue(t, q, 2, dbq.NewTask{MaxAttempts: 1}), enqueue(t, q, 2, dbq.NewTask{MaxAttempts: 2})...)
@@ -231,9 +220,7 @@ func TestSlowDatabasePoisonsNoTask(t *testing.T) {
 		}
 		return true
 	})
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, stop())
 	for i, id := range ids {
 		if task := get(t, q, id); task.State != dbq.StateCompleted || task.Attempt != 1 {
 			t.Errorf("task %d is %v after attempt %d and %d lapses: %s", i, task.State, task.Attempt, task.Lapses, task.Result)

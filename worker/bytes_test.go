@@ -9,6 +9,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -19,9 +20,7 @@ func TestBufferIsBoundedInBytes(t *testing.T) {
 	const size, fit, tasks = 1000, 3, 40
 	c, err := dbq.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db"), dbq.WithMigrate(),
 		dbq.WithMaxCheckoutBytes(fit*size))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { c.Close() })
 	q := c.Queue("q")
 	enqueue(t, q, tasks, dbq.NewTask{Payload: make([]byte, size)})
@@ -41,9 +40,7 @@ func TestBufferIsBoundedInBytes(t *testing.T) {
 			}
 			return nil
 		})}
-	if err := w.Run(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, w.Run(ctx))
 	if done.Load() != tasks {
 		t.Errorf("%d of %d tasks were handled", done.Load(), tasks)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/worker"
 	"github.com/google/uuid"
 )
@@ -33,9 +34,7 @@ func busy(now *atomic.Int64, stop <-chan struct{}) worker.Handler {
 
 func configure(t *testing.T, q *dbq.Queue, change func(s *admin.QueueSettings)) {
 	t.Helper()
-	if err := admin.New(q.Client()).ConfigureQueue(t.Context(), q.Name(), change); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, admin.New(q.Client()).ConfigureQueue(t.Context(), q.Name(), change))
 }
 
 func TestConcurrencyFollowsTheQueuesSettings(t *testing.T) {
@@ -119,9 +118,7 @@ func TestOperatorsCommandsAreExecuted(t *testing.T) {
 	}
 	order := func(o dbq.Command) {
 		t.Helper()
-		if err := admin.New(q.Client()).CommandWorker(t.Context(), "the worker", o); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, admin.New(q.Client()).CommandWorker(t.Context(), "the worker", o))
 	}
 	first := enqueue(t, q, 1, dbq.NewTask{})[0]
 	eventually(t, "the worker runs", func() bool {
@@ -169,9 +166,7 @@ func TestWorkerWithoutWakeupsFindsCommandsByPolling(t *testing.T) {
 		ws, err := admin.New(theirs.Client()).Workers(t.Context())
 		return err == nil && len(ws) == 1 && ws[0].Concurrency == 3
 	})
-	if err := admin.New(theirs.Client()).CommandWorker(t.Context(), "w", dbq.CommandStop); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, admin.New(theirs.Client()).CommandWorker(t.Context(), "w", dbq.CommandStop))
 	select {
 	case err := <-ended:
 		if err != nil {
@@ -231,14 +226,10 @@ func TestEveryAttemptIsInTheHistory(t *testing.T) {
 			}
 			return nil
 		})}).Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for id, outcomes := range want {
 		as, err := admin.New(q.Client()).Attempts(t.Context(), id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		var got []string
 		for _, a := range as {
 			text, _, _ := strings.Cut(a.Error, "\n")
@@ -273,9 +264,7 @@ func TestHistoryFollowsItsSetting(t *testing.T) {
 				}
 				return nil
 			})}).Run(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		ops := admin.New(q.Client())
 		wantAttempts := func(when string, want int) {
 			if as, err := ops.Attempts(t.Context(), id); err != nil || len(as) != want {
@@ -330,9 +319,7 @@ func TestResumedQueueWakesItsWorkers(t *testing.T) {
 	start(t, w)
 	enqueue(t, q, 1, dbq.NewTask{})
 	wantStarted(t, "a task", started)
-	if err := admin.New(q.Client()).PauseQueue(t.Context(), q.Name()); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, admin.New(q.Client()).PauseQueue(t.Context(), q.Name()))
 	for len(polls) > 0 { // those before the pause
 		<-polls
 	}
@@ -348,9 +335,7 @@ func TestResumedQueueWakesItsWorkers(t *testing.T) {
 	if state := get(t, q, id).State; state != dbq.StateCreated {
 		t.Errorf("the task is %v, though its queue is paused", state)
 	}
-	if err := admin.New(q.Client()).ResumeQueue(t.Context(), q.Name()); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, admin.New(q.Client()).ResumeQueue(t.Context(), q.Name()))
 	wantStarted(t, "the task of the resumed queue", started)
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/handling"
 	"github.com/dbq-go/dbq/worker"
 )
@@ -42,14 +43,10 @@ func TestUntilEmptyRetakesTasksLostByItsOwnClock(t *testing.T) {
 	t.Parallel()
 	const lease = 1500 * time.Millisecond // the first heartbeat would be after 500
 	pool, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { pool.Close() })
 	c, err := dbq.New(t.Context(), pool.Write, coarse{precision: lease - 100*time.Millisecond}, dbq.WithMigrate())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	q := c.Queue("q")
 	ids := enqueue(t, q, 20, dbq.NewTask{})
 	runEmpty(t, worker.Worker{Queue: q, Lease: lease, Logger: slog.New(slog.DiscardHandler),
@@ -80,9 +77,7 @@ func TestUntilEmptyReturnsWhenItsTaskWasRevoked(t *testing.T) {
 			return admin.New(q.Client()).Operate(ctx, admin.Revoke, id)
 		})}
 	began := time.Now()
-	if err := w.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, w.Run(t.Context()))
 	if took := time.Since(began); took > time.Minute {
 		t.Errorf("Run returned after %v, want it at once", took)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -54,9 +55,7 @@ func TestHandlerThatIgnoresItsTimeoutBlocksNoOther(t *testing.T) {
 		})})
 	eventually(t, "the other task is completed", func() bool { return get(t, q, id).State == dbq.StateCompleted })
 	page, err := admin.New(q.Client()).List(t.Context(), admin.Filter{Kind: "stuck"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	stuck := page.Tasks[0].ID
 	eventually(t, "the stuck attempt has failed", func() bool { return get(t, q, stuck).State == dbq.StateError })
 	if text := log.String(); !strings.Contains(text, "ignoreEverything") || !strings.Contains(text, stuck.String()) {
@@ -192,9 +191,7 @@ func TestStuckHandlerWithLostLeaseBlocksNoOther(t *testing.T) {
 			return dbq.Completed([]byte("too late"))
 		})})
 	<-started
-	if err := admin.New(q.Client()).Operate(t.Context(), admin.Revoke, first); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, admin.New(q.Client()).Operate(t.Context(), admin.Revoke, first))
 	id := enqueue(t, q, 1, dbq.NewTask{})[0]
 	eventually(t, "the other task is completed", func() bool { return get(t, q, id).State == dbq.StateCompleted })
 	if task := get(t, q, first); !task.Parked() || string(task.Result) != "revoked by "+q.Client().Info().Name {

@@ -8,15 +8,14 @@ import (
 
 	"github.com/dbq-go/dbq"
 	_ "github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/state"
 )
 
 func newQueue(t *testing.T) *dbq.Queue {
 	t.Helper()
 	c, err := dbq.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db"), dbq.WithMigrate())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c.Queue("q")
 }
@@ -25,9 +24,7 @@ func newQueue(t *testing.T) *dbq.Queue {
 func newRunOf(t *testing.T, w Worker) *run {
 	t.Helper()
 	r, err := w.newRun(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return r
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -52,9 +53,7 @@ func TestGroupWorksOnAllQueuesUntilTheyAreEmpty(t *testing.T) {
 		enqueue(t, c.Queue(name), 30*(i+1), dbq.NewTask{})
 		g.Workers = append(g.Workers, worker.Worker{Queue: c.Queue(name), Handler: counter(&done[i]), UntilEmpty: true})
 	}
-	if err := g.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, g.Run(t.Context()))
 	for i := range done {
 		if got, want := done[i].Load(), int64(30*(i+1)); got != want {
 			t.Errorf("queue %d: %d tasks were handled, want %d", i, got, want)
@@ -107,20 +106,14 @@ func TestGroupContinuesWithoutAStoppedWorker(t *testing.T) {
 		}
 	}
 	eventually(t, "both workers are in the registry", registered("running", 2))
-	if err := ops.CommandWorker(ctx, "a", dbq.CommandPause); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, ops.CommandWorker(ctx, "a", dbq.CommandPause))
 	eventually(t, "the worker is paused", registered("paused", 1))
 	enqueue(t, c.Queue("a"), 3, dbq.NewTask{})
 	enqueue(t, c.Queue("b"), 3, dbq.NewTask{})
 	eventually(t, "the other worker goes on", func() bool { return b.Load() == 3 })
-	if err := ops.CommandWorker(ctx, "a", dbq.CommandResume); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, ops.CommandWorker(ctx, "a", dbq.CommandResume))
 	eventually(t, "the paused worker resumes", func() bool { return a.Load() == 3 })
-	if err := ops.CommandWorker(ctx, "a", dbq.CommandStop); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, ops.CommandWorker(ctx, "a", dbq.CommandStop))
 	eventually(t, "the worker ends", registered("running", 1))
 	enqueue(t, c.Queue("b"), 3, dbq.NewTask{})
 	eventually(t, "the other worker goes on", func() bool { return b.Load() == 6 })

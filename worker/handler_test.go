@@ -15,6 +15,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/worker"
 	"github.com/google/uuid"
@@ -30,9 +31,7 @@ func runEmpty(t *testing.T, w worker.Worker) {
 	if w.Backoff == nil {
 		w.Backoff = hour
 	}
-	if err := w.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, w.Run(t.Context()))
 }
 
 func TestMaxAttemptsOfTheWorkerEndInPoisonAndCallTheHook(t *testing.T) {
@@ -109,13 +108,9 @@ func TestTypedHandlersGetTheirKinds(t *testing.T) {
 	})
 	mux.Limit(count.Name, worker.Limits{MaxAttempts: 1})
 	mailID, err := send.Enqueue(t.Context(), q.Client(), mail{To: "ann"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	countID, err := count.Enqueue(t.Context(), q.Client(), 7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	badID := enqueue(t, q, 1, dbq.NewTask{Kind: "send", Payload: []byte("no JSON")})[0]
 	unknownID := enqueue(t, q, 1, dbq.NewTask{Kind: "other"})[0]
 	runEmpty(t, worker.Worker{Queue: q, Handler: mux})
@@ -266,9 +261,7 @@ func TestHandlersContextCarriesRunsValues(t *testing.T) {
 			}
 			return nil
 		})}
-	if err := w.Run(context.WithValue(t.Context(), key{}, "value")); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, w.Run(context.WithValue(t.Context(), key{}, "value")))
 }
 
 func TestEveryTaskIsStartedEndedAndRecordedForTheObserver(t *testing.T) {

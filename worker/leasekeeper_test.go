@@ -11,6 +11,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -48,14 +49,10 @@ func TestHeartbeatThatFailsIsRepeatedBeforeTheLeaseEnds(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "q.db")
 	q, began := openAt(t, file), make(chan struct{}, 1)
 	other, err := sql.Open("sqlite", file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer other.Close()
 	conn, err := other.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer conn.Close()
 	exec := func(text string) {
 		if _, err := conn.ExecContext(t.Context(), text); err != nil {

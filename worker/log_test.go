@@ -21,6 +21,7 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/sqlite"
 	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -128,15 +129,11 @@ func (d absent) Checkout(ctx context.Context, s *dialect.Session, r dialect.Chec
 func openAbsent(t *testing.T) (*dbq.Queue, *atomic.Bool) {
 	t.Helper()
 	pool, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { pool.Close() })
 	away := new(atomic.Bool)
 	c, err := dbq.New(t.Context(), pool.Write, absent{away: away}, dbq.WithMigrate(), dbq.WithName("web"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c.Queue("q"), away
 }
@@ -192,9 +189,7 @@ func TestLogOfAWorkersLife(t *testing.T) {
 		<-leased
 	}
 	for _, id := range revoked {
-		if err := admin.New(c).Operate(ctx, admin.Revoke, id, admin.By("ann"), admin.Reason("wrong list")); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, admin.New(c).Operate(ctx, admin.Revoke, id, admin.By("ann"), admin.Reason("wrong list")))
 	}
 	log.next(t, 8, "INFO worker: tasks withdrawn by operators", "tasks=3",
 		"cause=worker: the task was revoked: revoked by ann: wrong list*")

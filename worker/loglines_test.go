@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // A listed line is a row of the table in docs/worker.md.
@@ -26,9 +28,7 @@ var aboutTask = []string{"task", "kind", "attempt"}
 func listedLines(t *testing.T) map[string]listed {
 	t.Helper()
 	b, err := os.ReadFile("../docs/worker.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	lines := map[string]listed{}
 	rows := regexp.MustCompile("(?m)^\\| `((?:worker|dbq): [^`]+)` \\| ([A-Z]+) \\| ([a-z_* ]*)\\|")
 	for _, row := range rows.FindAllStringSubmatch(string(b), -1) {
@@ -88,9 +88,7 @@ func TestEveryLineOfTheLogIsListed(t *testing.T) {
 	var files []string
 	for _, pattern := range []string{"*.go", "../*.go", "../internal/*/*.go"} {
 		found, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		files = append(files, found...)
 	}
 	for _, file := range files {
@@ -98,9 +96,7 @@ func TestEveryLineOfTheLogIsListed(t *testing.T) {
 			continue
 		}
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		ast.Inspect(parsed, func(n ast.Node) bool {
 			text, level, attrs := loggedLine(n)
 			if text == "" {

@@ -11,6 +11,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -27,9 +28,7 @@ func TestTooFewConnectionsAreReported(t *testing.T) {
 	t.Parallel()
 	open := func(limit int) *sql.DB {
 		pool, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		t.Cleanup(func() { pool.Close() })
 		pool.Write.SetMaxOpenConns(limit)
 		return pool.Write
@@ -55,9 +54,7 @@ func TestTooFewConnectionsAreReported(t *testing.T) {
 				db, opts = open(c.own), append(opts, dbq.WithTxDB(db))
 			}
 			client, err := dbq.New(t.Context(), db, c.d, opts...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			runEmpty(t, worker.Worker{Queue: client.Queue("q"), Concurrency: 2, Logger: logger,
 				Handler: worker.Func(func(context.Context, dbq.Task) error { return nil })})
 			if got := strings.Contains(log.String(), "too few connections"); got != c.want {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/google/uuid"
 )
 
@@ -26,9 +27,7 @@ func TestProgressIsSentUntilItIsStored(t *testing.T) {
 	}
 	report := func(ctx context.Context, progress string) {
 		buffer := []byte(progress)
-		if err := SetProgress(ctx, buffer); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, SetProgress(ctx, buffer))
 		clear(buffer) // a handler may use it again
 	}
 	if got := sent(); got != "" {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/handling"
 	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/worker"
@@ -91,9 +92,7 @@ func TestLateCheckoutIsReleasedAfterAShortDrain(t *testing.T) {
 		go func() { ended <- w.Run(ctx) }()
 		time.Sleep(time.Second)
 		cancel()
-		if err := <-ended; err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, <-ended)
 		if last := len(q.settled) - 1; last < 0 || q.settled[last].Event() != state.Release {
 			t.Errorf("it settled %v, want at last a release of the task of the late checkout", q.settled)
 		}
@@ -118,9 +117,7 @@ func TestShortenedWaitIsFollowedByTheNext(t *testing.T) {
 		w := worker.Worker{Queue: served{q}, Tuning: worker.Tuning{PollMax: 5 * time.Minute}, Handler: worker.Func(succeed)}
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Hour)
 		defer cancel()
-		if err := w.Run(ctx); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, w.Run(ctx))
 		if longest > 2*time.Second {
 			t.Errorf("between two waits of a minute nobody waited for %v", longest)
 		}
@@ -141,9 +138,7 @@ func TestSlowQueueIsNotHammered(t *testing.T) {
 		w := worker.Worker{Queue: q, Handler: worker.Func(succeed), Logger: slog.New(slog.DiscardHandler)}
 		ctx, cancel := context.WithTimeout(t.Context(), 110*time.Second)
 		defer cancel()
-		if err := w.Run(ctx); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, w.Run(ctx))
 		if n > 60 { // pauses of 1 to 2 s
 			t.Errorf("%d checkouts of 1.1 s in 110 s: it never pauses", n)
 		}
@@ -187,9 +182,7 @@ func TestNoQueryIsObserved(t *testing.T) {
 			}}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if err := w.Run(ctx); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, w.Run(ctx))
 		if n > 0 {
 			t.Errorf("%d queries were observed, none was made", n)
 		}
@@ -225,9 +218,7 @@ func TestAnyQueueWillDo(t *testing.T) {
 		q.mu.Unlock()
 		time.Sleep(2 * time.Minute)
 		cancel()
-		if err := <-ended; err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, <-ended)
 		if len(q.settled) != 1 || q.settled[0].Retries() || len(q.extended) < 5 || len(q.extended) > 7 {
 			t.Errorf("it settled %v and extended at %v, want a completion and an extension each 10 s", q.settled, q.extended)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/worker"
 	"github.com/google/uuid"
 )
@@ -65,9 +66,7 @@ func TestAttemptResumesFromTheLastProgress(t *testing.T) {
 				}
 				return dbq.Completed(nil)
 			})
-			if err := w.Run(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, w.Run(t.Context()))
 			for _, id := range ids {
 				if want := []string{"", "I", "II", "III"}; !slices.Equal(seen[id], want) {
 					t.Errorf("the attempts resumed from %q, want %q", seen[id], want)
@@ -90,9 +89,7 @@ func TestProgressSurvivesShutdown(t *testing.T) {
 			return errors.Join(worker.SetProgress(ctx, []byte("the last")), context.Cause(ctx))
 		})})
 	<-started
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, stop())
 	if task := get(t, q, id); task.State != dbq.StateCreated || string(task.Progress) != "the last" {
 		t.Errorf("the task is %v with the progress %q", task.State, task.Progress)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/worker"
 	"github.com/google/uuid"
 )
@@ -19,9 +20,7 @@ func refuse(t *testing.T, q *dbq.Queue, allows string) {
 	t.Helper()
 	_, err := q.Client().DB().ExecContext(t.Context(), `CREATE TRIGGER refuse BEFORE UPDATE ON dbq_task
 WHEN new.kind = 'refused' AND new.state <> 1 AND NOT (`+allows+`) BEGIN SELECT RAISE(ABORT, 'not this one'); END`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 }
 
 // drainRefused runs a worker on 200 tasks of which one is refused, and returns that one and the log. The others are

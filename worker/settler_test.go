@@ -11,6 +11,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/worker"
 )
@@ -78,9 +79,7 @@ func TestHandlerThatSettledItsTaskReturnsNil(t *testing.T) {
 					ended <- err
 					return nil
 				})})
-			if err := <-ended; err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, <-ended)
 			eventually(t, "the attempt is recorded", func() bool {
 				as, err := admin.New(q.Client()).Attempts(t.Context(), id)
 				if c.outcome == "" {
@@ -88,9 +87,7 @@ func TestHandlerThatSettledItsTaskReturnsNil(t *testing.T) {
 				}
 				return err == nil && len(as) == 1 && as[0].Outcome == c.outcome
 			})
-			if err := stop(); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, stop())
 			for line := range strings.Lines(log.String()) {
 				// On a busy machine a renewal can be late; that is not what this test is about.
 				if !strings.Contains(line, "the database does not answer") {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -15,9 +16,7 @@ import (
 func TestSlowTasksAreSplitBetweenWorkers(t *testing.T) {
 	t.Parallel()
 	c, err := dbq.Open(t.Context(), "sqlite::memory:", dbq.WithMigrate()) // whose checkouts wait for no disk
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { c.Close() })
 	q := c.Queue("q")
 	const n, takes = 12, 250 * time.Millisecond

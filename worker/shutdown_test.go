@@ -13,6 +13,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -47,9 +48,7 @@ func TestShutdownReleasesWhatWasNotStartedAndFinishesTheRest(t *testing.T) {
 		time.Sleep(50 * time.Millisecond) // Run is draining by then, or not yet: both must do
 		close(proceed)
 	}()
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, stop())
 	counts := map[dbq.State]int{}
 	for _, id := range ids {
 		task := get(t, q, id)
@@ -76,9 +75,7 @@ func TestHandlerThatStopsAtShutdownHasItsTaskReleased(t *testing.T) {
 			return context.Cause(ctx)
 		})})
 	<-started
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, stop())
 	if task := get(t, q, id); task.State != dbq.StateCreated || task.Attempt != 0 {
 		t.Errorf("got %v with %d attempts, want CREATED with 0", task.State, task.Attempt)
 	}
@@ -89,9 +86,7 @@ func TestRunReturnsWhileTheDatabaseIsLocked(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "q.db")
 	q := openAt(t, file)
 	other, err := sql.Open("sqlite", file+"?_pragma=busy_timeout(30000)&_txlock=immediate")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer other.Close()
 	enqueue(t, q, 20, dbq.NewTask{})
 	began, proceed := make(chan struct{}, 20), make(chan struct{})
@@ -106,9 +101,7 @@ func TestRunReturnsWhileTheDatabaseIsLocked(t *testing.T) {
 	stop := start(t, w)
 	<-began
 	tx, err := other.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer tx.Rollback() // until then nobody else can write
 	close(proceed)
 	if err := endsIn(t, w, stop); err != nil && !errors.Is(err, worker.ErrAbandoned) {

@@ -9,6 +9,7 @@ import (
 	"github.com/dbq-go/dbq"
 	_ "github.com/dbq-go/dbq/dialect/sqlite"
 	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/control"
 	"github.com/dbq-go/dbq/internal/series"
 )
@@ -19,15 +20,11 @@ func statisticsOf(t *testing.T, file string) *statistics { return newRunAt(t, fi
 func newRunAt(t *testing.T, file string) *run {
 	t.Helper()
 	c, err := dbq.Open(t.Context(), "sqlite:"+file, dbq.WithMigrate())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { c.Close() })
 	w := &Worker{Queue: c.Queue("q"), Handler: Func(func(context.Context, dbq.Task) error { return nil })}
 	r, err := w.newRun(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return r
 }
 
@@ -49,9 +46,7 @@ func (s *statistics) sum(t *testing.T) (p series.Period) {
 	now := time.Now()
 	all, err := access.Of(s.db.Client()).Store.Series(t.Context(), "q", now.Add(-30*time.Minute),
 		now.Add(30*time.Minute), time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for i := range all.Periods {
 		p.Add(&all.Periods[i])
 	}
@@ -64,9 +59,7 @@ func TestShortRunObeysTheQueuesSettings(t *testing.T) {
 	s := statisticsOf(t, filepath.Join(t.TempDir(), "q.db"))
 	for _, off := range []bool{true, false} {
 		err := s.shared.Configure(t.Context(), "q", func(set *control.Settings) { set.NoStatistics = off })
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		s.tally.Started.Add(1)
 		s.leave()
 		if got := s.sum(t).Started; (got == 0) != off {
@@ -101,9 +94,7 @@ func TestStatisticsAddUpToWhatHappened(t *testing.T) {
 		if err == nil {
 			err = (&Worker{Queue: q, Handler: handler, UntilEmpty: true, Tuning: Tuning{NoStatistics: n == 1}}).Run(t.Context())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 	}
 	got := r.stats.sum(t)
 	if got.Started != 70 || got.Completed != 30 || got.Failed != 30 || got.Poisoned != 20 || got.Released != 10 {

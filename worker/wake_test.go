@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -51,16 +52,12 @@ func TestCommitOfAnEnqueueWakesAWorker(t *testing.T) {
 	enqueue(t, q, 1, dbq.NewTask{})
 	wantStarted(t, "before", started)
 	tx, err := q.Client().DB().BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer tx.Rollback()
 	if _, err := q.EnqueueTx(t.Context(), tx, dbq.NewTask{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := tx.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, tx.Commit())
 	wantStarted(t, "the commit", started)
 }
 
@@ -89,9 +86,7 @@ func TestWorkerSleepsNoLongerThanTheNextTaskIsDue(t *testing.T) {
 	t.Parallel()
 	q := open(t)
 	other, err := dbq.New(t.Context(), q.Client().DB(), sqliteDialect, dbq.WithName("another place")) // shares no waiters
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer other.Close()
 	enqueue(t, other.Queue("q"), 1, dbq.NewTask{Delay: time.Second})
 	started := make(chan dbq.Task, 10)
@@ -147,9 +142,7 @@ func TestIdleWorkerQueriesLessThanOnceASecond(t *testing.T) {
 		}}
 	stop := start(t, w)
 	time.Sleep(5 * time.Second)
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, stop())
 	if c, n := checkouts.Load(), questions.Load(); c != 1 || n < 1 || n >= 5 {
 		t.Errorf("in 5 s of idleness the worker checked out %d times and asked %d times, "+
 			"want once, and less than once a second", c, n)

@@ -17,6 +17,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	_ "github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/worker"
 	"github.com/google/uuid"
@@ -30,9 +31,7 @@ func open(t *testing.T) *dbq.Queue {
 func openAt(t *testing.T, file string) *dbq.Queue {
 	t.Helper()
 	c, err := dbq.Open(t.Context(), "sqlite:"+file, dbq.WithMigrate())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c.Queue("q")
 }
@@ -44,9 +43,7 @@ func enqueue(t *testing.T, q *dbq.Queue, n int, task dbq.NewTask) []uuid.UUID {
 		ts[i] = task
 	}
 	out, err := q.EnqueueMany(t.Context(), ts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	ids := make([]uuid.UUID, n)
 	for i := range out {
 		ids[i] = out[i].ID
@@ -57,9 +54,7 @@ func enqueue(t *testing.T, q *dbq.Queue, n int, task dbq.NewTask) []uuid.UUID {
 func get(t *testing.T, q *dbq.Queue, id uuid.UUID) dbq.Task {
 	t.Helper()
 	task, err := q.Client().Get(context.WithoutCancel(t.Context()), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return task
 }
 
@@ -105,9 +100,7 @@ func TestEveryTaskIsHandledOnce(t *testing.T) {
 			seen[task.ID]++
 			return dbq.Completed(append([]byte("done "), task.Payload...))
 		})}
-	if err := w.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, w.Run(t.Context()))
 	for _, id := range ids {
 		if seen[id] != 1 {
 			t.Fatalf("task %s was handled %d times, want once", id, seen[id])
@@ -144,9 +137,7 @@ func TestOutcomesDecideHowTheAttemptEnds(t *testing.T) {
 			id := enqueue(t, q, 1, dbq.NewTask{})[0]
 			w := worker.Worker{Queue: q, UntilEmpty: true, Backoff: func(int) time.Duration { return time.Hour },
 				Handler: worker.Func(func(context.Context, dbq.Task) error { return c.err })}
-			if err := w.Run(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, w.Run(t.Context()))
 			task := get(t, q, id)
 			if task.State != c.state || task.Parked() != c.parked || string(task.Result) != c.result {
 				t.Errorf("got %v, parked %v, result %q; want %v, %v, %q",
@@ -169,9 +160,7 @@ func TestDeleteRemovesTheTask(t *testing.T) {
 	id := enqueue(t, q, 1, dbq.NewTask{})[0]
 	w := worker.Worker{Queue: q, UntilEmpty: true,
 		Handler: worker.Func(func(context.Context, dbq.Task) error { return dbq.Deleted().Err() })}
-	if err := w.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, w.Run(t.Context()))
 	if _, err := q.Client().Get(t.Context(), id); !errors.Is(err, dbq.ErrNotFound) {
 		t.Errorf("got %v, want ErrNotFound", err)
 	}
@@ -204,9 +193,7 @@ func TestSettledLeavesTheTaskToTheHandler(t *testing.T) {
 				return nil
 			}
 		})}
-	if err := w.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, w.Run(t.Context()))
 	if task := get(t, q, id); string(task.Result) != "in my transaction" || task.State != dbq.StateCompleted {
 		t.Errorf("got %v with %q", task.State, task.Result)
 	}
@@ -221,9 +208,7 @@ func TestPanicIsAnErrorWithItsStack(t *testing.T) {
 	id := enqueue(t, q, 1, dbq.NewTask{MaxAttempts: 1})[0]
 	w := worker.Worker{Queue: q, UntilEmpty: true,
 		Handler: worker.Func(func(context.Context, dbq.Task) error { panic("kaboom") })}
-	if err := w.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, w.Run(t.Context()))
 	task := get(t, q, id)
 	if task.State != dbq.StatePoison {
 		t.Errorf("got %v, want POISON: the only attempt is exhausted", task.State)
@@ -246,9 +231,7 @@ func TestFailedTaskIsRetriedAfterItsBackoffUntilItIsPoison(t *testing.T) {
 			return errors.New("again")
 		})})
 	eventually(t, "POISON", func() bool { return get(t, q, id).State == dbq.StatePoison })
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, stop())
 	if got := attempts.Load(); got != 3 {
 		t.Errorf("got %d attempts, want 3", got)
 	}
@@ -268,9 +251,7 @@ func TestHeartbeatsKeepALongTask(t *testing.T) {
 				return dbq.Failed(context.Cause(ctx))
 			}
 		})}
-	if err := w.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, w.Run(t.Context()))
 	if task := get(t, q, id); task.State != dbq.StateCompleted || task.Attempt != 1 {
 		t.Errorf("got %v after %d attempts, want COMPLETED after 1", task.State, task.Attempt)
 	}
@@ -321,9 +302,7 @@ func TestUnreachableDatabaseEndsTheHandlersContextWithItsLease(t *testing.T) {
 	t.Parallel()
 	db := open(t).Client().DB()
 	c, err := dbq.New(t.Context(), db, sqliteDialect) // whose one pool is all that it has
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	q := c.Queue("q")
 	enqueue(t, q, 1, dbq.NewTask{})
 	const lease = 300 * time.Millisecond

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	_ "github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/workflow"
 )
 
@@ -20,9 +21,7 @@ func TestFanOutOfManyWithOneCallback(t *testing.T) {
 	const parts, batch, most = 100_000, 1000, 3 * time.Minute
 	ctx := t.Context()
 	c, err := dbq.Open(ctx, "sqlite:"+filepath.Join(t.TempDir(), "queue.db")+"?synchronous=normal", dbq.WithMigrate())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer c.Close()
 	q := c.Queue("q")
 	ss := make([]workflow.Step, parts, parts+1)
@@ -32,9 +31,7 @@ func TestFanOutOfManyWithOneCallback(t *testing.T) {
 	ss = append(ss, workflow.Step{Name: "callback", Queue: "q", Needs: workflow.Names(ss)})
 	begun := time.Now()
 	w, err := workflow.Enqueue(ctx, c, ss)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	enqueued := time.Since(begun)
 	callback := w.Tasks[parts]
 	seen := make(map[string]bool, parts)
@@ -45,9 +42,7 @@ func TestFanOutOfManyWithOneCallback(t *testing.T) {
 		}
 		start := time.Now()
 		tasks, err := q.Checkout(ctx, batch, time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		if len(tasks) == 0 {
 			t.Fatalf("nothing is due after %d of %d parts", len(seen), parts)
 		}
@@ -68,9 +63,7 @@ func TestFanOutOfManyWithOneCallback(t *testing.T) {
 			}
 		}
 		done, err := q.SettleMany(ctx, settlements)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		for _, d := range done {
 			if d.Err != nil {
 				t.Fatal(d.Err)
@@ -81,13 +74,9 @@ func TestFanOutOfManyWithOneCallback(t *testing.T) {
 		}
 	}
 	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		if err := workflow.Resume(ctx, c); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, workflow.Resume(ctx, c))
 		tasks, err := q.Checkout(ctx, 2, time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		if len(tasks) == 1 && tasks[0].ID == callback {
 			break
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/workflow"
 	"github.com/google/uuid"
 )
@@ -19,9 +20,7 @@ func TestTasksAfterAWorkflowHaveHigherIDs(t *testing.T) {
 	compare := func(how string, enqueue func(context.Context) (step, plain uuid.UUID, err error)) {
 		for i := range 100 {
 			step, plain, err := enqueue(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			if bytes.Compare(plain[:], step[:]) < 0 {
 				t.Fatalf("%s, try %d: the plain task %s comes before %s, which was enqueued first", how, i, plain, step)
 			}

@@ -12,15 +12,14 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	_ "github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/workflow"
 )
 
 func open(t *testing.T) *dbq.Client {
 	t.Helper()
 	c, err := dbq.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "w.db"), dbq.WithMigrate())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -38,9 +37,7 @@ func TestGetReportsThatItLeftNeedsOut(t *testing.T) {
 	t.Parallel()
 	c := open(t)
 	w, err := workflow.Enqueue(t.Context(), c, fan(12_000))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	info, err := workflow.Get(t.Context(), c, w.ID, workflow.MaxSteps)
 	if err != nil || len(info.Steps) != 12_001 || len(info.Needs) != 10_000 || !info.Cut {
 		t.Errorf("got %d steps, %d needs, cut %v, %v, want 12,001 steps, 10,000 needs, and cut",
@@ -65,12 +62,8 @@ func TestChainIsCancelledToItsEnd(t *testing.T) {
 		steps = append(steps, workflow.Step{Name: fmt.Sprint(i + 1), Queue: "q", Needs: []string{fmt.Sprint(i)}})
 	}
 	w, err := workflow.Enqueue(t.Context(), c, steps)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := admin.New(c).Operate(t.Context(), admin.Cancel, w.Tasks[0]); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
+	check.OK(t, admin.New(c).Operate(t.Context(), admin.Cancel, w.Tasks[0]))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if last, err := c.Wait(ctx, w.Tasks[300]); err != nil || !last.Cancelled {
@@ -82,9 +75,7 @@ func TestCancelWithDryRunCountsAndChangesNothing(t *testing.T) {
 	t.Parallel()
 	c := open(t)
 	w, err := workflow.Enqueue(t.Context(), c, fan(3))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for range 2 {
 		if n, err := workflow.Cancel(t.Context(), c, w.ID, admin.DryRun()); n != 4 || err != nil {
 			t.Errorf("got %d, %v, want 4", n, err)
@@ -151,16 +142,12 @@ func TestHeadersAreAddedOnceForAWorkflow(t *testing.T) {
 		return map[string]string{"trace": fmt.Sprint(calls), "step": "none"}
 	})
 	c, err := dbq.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "w.db"), dbq.WithMigrate(), headers)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer c.Close()
 	steps := fan(2)
 	steps[2].Task.Headers = map[string]string{"step": "its own"}
 	w, err := workflow.Enqueue(t.Context(), c, steps)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for i, step := range []string{"none", "none", "its own"} {
 		task, err := c.Get(t.Context(), w.Tasks[i])
 		if err != nil || task.Headers["trace"] != "1" || task.Headers["step"] != step {

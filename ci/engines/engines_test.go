@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // TestMain runs the program itself when a test starts this binary as such.
@@ -26,9 +28,7 @@ func TestMain(m *testing.M) {
 func opened(t *testing.T, state string) machine {
 	t.Helper()
 	m, err := openMachine(state, os.Getenv("DBQ_ENGINES"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return m
 }
 
@@ -109,9 +109,7 @@ func TestStopAfterKilledStart(t *testing.T) {
 			s := found(t, false)
 			program := exec.Command(os.Args[0], "start", s.name)
 			program.Env = append(os.Environ(), "ENGINES_TEST_PROGRAM=1", "DBQ_ENGINES_STATE="+s.machine.state)
-			if err := program.Start(); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, program.Start())
 			time.Sleep(after * time.Millisecond)
 			_ = program.Process.Kill()
 			_ = program.Wait()
@@ -122,17 +120,11 @@ func TestStopAfterKilledStart(t *testing.T) {
 func TestProcessOfAnotherServerIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	s := found(t, false)
-	if err := s.prepare(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, s.prepare())
 	other := exec.Command("sleep", "60")
-	if err := other.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, other.Start())
 	t.Cleanup(func() { _ = other.Process.Kill(); _ = other.Wait() })
-	if err := os.WriteFile(s.pidFile(), fmt.Append(nil, other.Process.Pid), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(s.pidFile(), fmt.Append(nil, other.Process.Pid), 0o644))
 	if err := s.machine.run([]string{"kill", s.name}); err == nil {
 		t.Error("killed a process that is not the server")
 	}
@@ -158,9 +150,7 @@ func TestStateDirectoryByAnotherPathIsTheSameSet(t *testing.T) {
 	t.Parallel()
 	s := found(t, true)
 	parent, link := filepath.Dir(s.machine.state), filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(parent, link); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.Symlink(parent, link))
 	for _, state := range []string{parent + "//servers/", parent + "/other/../servers", link + "/servers"} {
 		again, err := opened(t, state).server(s.name)
 		if err != nil || again.dir() != s.dir() {
@@ -183,9 +173,7 @@ func TestStopFindsServersOfRemovedStateDirectory(t *testing.T) {
 	t.Parallel()
 	s := found(t, true)
 	do(t, s, "start", s.name)
-	if err := os.RemoveAll(s.machine.state); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.RemoveAll(s.machine.state))
 	do(t, s, "stop")
 	nothingLeft(t, s)
 }
@@ -204,9 +192,7 @@ func TestStateDirectoryOfAnotherUserIsRefused(t *testing.T) {
 		t.Skip("only root can make one")
 	}
 	m := opened(t, t.TempDir())
-	if err := os.Chown(m.state, 1, 1); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.Chown(m.state, 1, 1))
 	for _, command := range []string{"start postgres18", "restart postgres18", "stop"} {
 		if err := m.run(strings.Fields(command)); err == nil || !strings.Contains(err.Error(), "another user") {
 			t.Errorf("%s: %v", command, err)
@@ -253,13 +239,9 @@ func TestTreeInUseIsFound(t *testing.T) {
 	t.Parallel()
 	s := found(t, true)
 	link := filepath.Join(t.TempDir(), "tree")
-	if err := os.Symlink(s.tree, link); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.Symlink(s.tree, link))
 	process := s.command(t.Context(), "/usr/bin/sleep", "60")
-	if err := process.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, process.Start())
 	t.Cleanup(func() { _ = process.Process.Kill(); _ = process.Wait() })
 	for _, tree := range []string{s.tree, s.tree + "/", link} {
 		if out, err := exec.Command("bash", "-c", `. ./lib.sh && used root "$0"`, tree).CombinedOutput(); err != nil {

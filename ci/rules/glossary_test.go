@@ -5,15 +5,15 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // TestGlossaryIsSorted checks that the terms of docs/glossary.md are in alphabetical order, each once.
 func TestGlossaryIsSorted(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/glossary.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var terms []string
 	for _, m := range regexp.MustCompile(`(?m)^\*\*(.+?)\.\*\*`).FindAllSubmatch(page, -1) {
 		terms = append(terms, strings.ToLower(string(m[1])))

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // named matches groups of laws, and perhaps one law, in a -run pattern: after a strategy, or in a variable of .ci/run.
@@ -17,9 +19,7 @@ var named = regexp.MustCompile(
 // matches nothing.
 func TestNamedLawsExist(t *testing.T) {
 	page, err := os.ReadFile(path.Join(repository, "docs/conformance.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	found := 0
 	sources(t, func(file string, content []byte) {
 		script := slices.Contains([]string{".sh", ".yml", ".md"}, path.Ext(file)) || file == ".ci/run"

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // repository is the module's root, as seen from this directory.
@@ -46,9 +48,7 @@ func sources(t *testing.T, visit func(path string, content []byte)) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 }
 
 // ignored reports whether .gitignore names the file by its extension.

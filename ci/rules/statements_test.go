@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // dialects are the directories whose files of SQL have the same names and statements.
@@ -89,9 +90,7 @@ func TestStatementFiles(t *testing.T) {
 		}
 	}
 	sections, err := os.ReadFile(path.Join(repository, "internal/gen/statements.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	section := ""
 	for line := range strings.Lines(string(sections)) {
 		if m := heading.FindStringSubmatch(line); m != nil {

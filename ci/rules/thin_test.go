@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // foreign matches lines of go.sum that an application on SQLite has no use for. What the tests of other modules import
@@ -20,17 +22,13 @@ func TestThinModule(t *testing.T) {
 		t.Skip("-short: go mod tidy downloads what is not in the module cache")
 	}
 	root, err := filepath.Abs(repository)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	dir := t.TempDir()
 	program := "package main\n\nimport (\n"
 	for _, p := range []string{"", "/dialect/sqlite", "/worker"} {
 		program += "\t_ \"" + module + p + "\"\n"
 	}
-	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(program+")\n\nfunc main() {}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte(program+")\n\nfunc main() {}\n"), 0o600))
 	for _, args := range []string{
 		"mod init example.com/thin",
 		"mod edit -require " + module + "@v0.0.0 -replace " + module + "=" + root,
@@ -44,9 +42,7 @@ func TestThinModule(t *testing.T) {
 		}
 	}
 	sum, err := os.ReadFile(filepath.Join(dir, "go.sum"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for _, line := range foreign.FindAllString(string(sum), -1) {
 		t.Errorf("go.sum of an application on SQLite has %s", line)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // TestClientsLoseNothingWhenTheirDatabaseIsKilled enqueues and works with all clients while the database server of
@@ -67,9 +68,7 @@ func (r clientRun) ends(t *testing.T, n int) {
 		t.Fatalf("the producer in %s ended with %d: %s", r.name, o.code, o.err)
 	}
 	c, err := dbq.Open(t.Context(), r.dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer c.Close()
 	eventually(t, "all tasks of "+r.name+" are completed", func() bool {
 		completed, others := r.server.count(c)

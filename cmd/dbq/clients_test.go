@@ -17,6 +17,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // language is one of the clients in clients/, or package client, with a worker that the tests run. The worker enqueues
@@ -188,9 +189,7 @@ func TestClientsLoseNothingThroughKills(t *testing.T) {
 				dsn, cut := ownDatabase(t, engine)
 				server := u.serveRestartable(dsn)
 				c, err := dbq.Open(t.Context(), dsn)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, err)
 				defer c.Close()
 				workers := []*background{u.client(l, server.url), u.client(l, server.url)}
 				hanging := u.client(l, server.url, "hang").wait()
@@ -305,9 +304,7 @@ await new Client('mail', { url: process.env.URL }).call('checkout', { wait_secon
 func TestExamplesOfTheClientsPageRun(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/clients.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	eachLanguage(t, func(t *testing.T, l language) {
 		u := newUser(t)
 		marker := map[string]string{"python": "python", "node": "js", "go": "go"}[l.name]
@@ -317,9 +314,7 @@ func TestExamplesOfTheClientsPageRun(t *testing.T) {
 		}
 		for _, name := range []string{"python/dbq_worker.py", "node/dbq-worker.mjs"} {
 			text, err := os.ReadFile("../../clients/" + name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			u.write(filepath.Base(name), string(text))
 		}
 		s := u.serve()

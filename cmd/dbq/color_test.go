@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 func TestColors(t *testing.T) {
@@ -14,9 +16,7 @@ func TestColors(t *testing.T) {
 		tab.add("QUEUE", "STATE", "X")
 		tab.add("a", "POISON", "1")
 		tab.add("\x1b[32mb", "ERROR", "2")
-		if err := tab.write(&out); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, tab.write(&out))
 		if got := strings.Contains(out.String(), "\x1b[31mPOISON\x1b[0m"); got != color {
 			t.Errorf("colors %v: %q", color, &out)
 		}

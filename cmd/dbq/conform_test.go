@@ -14,6 +14,7 @@ import (
 	"github.com/dbq-go/dbq/conformance"
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 )
 
@@ -75,9 +76,7 @@ func TestConformWritesItsReports(t *testing.T) {
 		}
 	}
 	rep, err := conformance.ReadReport(strings.NewReader(u.read("r.json")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	passed := rep.Count(conformance.Passed)
 	if passed < 5 || len(rep.Results) != passed+1 || rep.Seed != 5 || rep.Match != match || rep.Product != "SQLite" {
 		t.Errorf("%d passed of %d, seed %d, match %q, product %q", passed, len(rep.Results), rep.Seed, rep.Match, rep.Product)
@@ -223,9 +222,7 @@ func TestConformOnPostgres(t *testing.T) {
 		t.Fatalf("it does not name its tables: %s", o.err)
 	}
 	_, pool, err := sqlrun.Open(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer pool.Close()
 	var left int
 	const count = "SELECT count(*) FROM pg_class WHERE starts_with(relname, $1)"

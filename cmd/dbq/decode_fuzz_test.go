@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // FuzzConfig gives any value to each field of the configuration in turn: no error has a part of the value, which may
@@ -32,9 +34,7 @@ func FuzzConfig(f *testing.F) {
 		at := fields[int(field)%len(fields)]
 		name, _, _ := strings.Cut(string(example[at[0]:at[1]]), ":")
 		value, err := json.Marshal(begin + "plant" + end)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		text := string(example[:at[0]]) + fmt.Sprintf(forms[int(form)%len(forms)], name, value) + string(example[at[1]:])
 		if err := decodeConfig([]byte(text), &serveConfig{}); err != nil && strings.Contains(err.Error(), "plant") {
 			t.Errorf("%s: %s: the error has a part of the value: %v", strings.TrimSpace(name), value, err)

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/google/uuid"
 )
@@ -81,9 +82,7 @@ func filesIn(t *testing.T, dir string) (names []string) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return names
 }
 
@@ -125,9 +124,7 @@ func TestDemo(t *testing.T) {
 
 func TestDemoOfOneFileAndNone(t *testing.T) {
 	u := newUser(t)
-	if err := os.Mkdir(u.file("d"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.Mkdir(u.file("d"), 0o700))
 	o := u.exec("demo", "--dir", "d", "--json", "--workers", "2")
 	o.sound(sampleFiles)
 	u.write("d/only", "one")
@@ -224,9 +221,7 @@ func TestDemoKilled(t *testing.T) {
 	o := b.wait()
 	for _, m := range workerStarted.FindAllStringSubmatch(o.err, -1) {
 		pid, err := strconv.Atoi(m[1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		eventually(t, "worker "+m[1]+" is gone", func() bool { return !alive(pid) })
 	}
 }
@@ -240,9 +235,7 @@ func TestDemoOfChangingFiles(t *testing.T) {
 	// What worker 1 held is hashed after its lease has expired, about a second from now.
 	for _, path := range filesIn(t, dir) {
 		if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() {
-			if err := os.WriteFile(path, []byte("changed"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, os.WriteFile(path, []byte("changed"), 0o600))
 		}
 	}
 	o := b.wait()
@@ -261,22 +254,16 @@ func TestDemoReportsEachViolation(t *testing.T) {
 	ctx := t.Context()
 	temp := t.TempDir()
 	c, err := dbq.Open(ctx, "sqlite:"+filepath.Join(temp, "q.db"), dbq.WithMigrate())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer c.Close()
 	d := &demo{c: c, flags: demoFlags{workers: 2}, completed: map[uuid.UUID]int{}, show: newProgress(newWatched())}
 	d.files = fileSet{dir: temp, paths: []string{"equal", "different", "lost", "doubled", "gone", "changed"}}
 	for _, name := range d.files.paths {
 		if name != "gone" {
-			if err := os.WriteFile(filepath.Join(temp, name), []byte(name), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, os.WriteFile(filepath.Join(temp, name), []byte(name), 0o600))
 		}
 	}
-	if err := errors.Join(d.hashAll(ctx), d.enqueueAll(ctx)); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, errors.Join(d.hashAll(ctx), d.enqueueAll(ctx)))
 	q := c.Queue(demoQueue)
 	tasks, err := q.Checkout(ctx, 10, demoLease)
 	if err != nil || len(tasks) != 6 {
@@ -297,17 +284,11 @@ func TestDemoReportsEachViolation(t *testing.T) {
 			d.report(nil, fmt.Sprintf("%s %s %d", demoCompleted, task.ID, 7))
 		}
 		d.report(nil, fmt.Sprintf("%s %s %d", demoCompleted, task.ID, task.Fence))
-		if err := q.Settle(ctx, task.Lease, end); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, q.Settle(ctx, task.Lease, end))
 	}
-	if err := os.WriteFile(filepath.Join(temp, "changed"), []byte("now something else"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(filepath.Join(temp, "changed"), []byte("now something else"), 0o600))
 	r, err := d.compare(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	want := demoReport{Database: r.Database, Files: 6, Completed: 2, Unreadable: 1, Workers: 2, Lost: 1, Doubled: 1,
 		Different: 1, Changed: 1}
 	if r != want {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 func TestUsageErrors(t *testing.T) {
@@ -117,9 +118,7 @@ func TestExitCodesOfDatabases(t *testing.T) {
 	}
 	if os.Geteuid() != 0 { // who may write everywhere
 		u.run("--dsn", "own.db", "migrate").ok()
-		if err := os.Chmod(u.file("own.db"), 0o400); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, os.Chmod(u.file("own.db"), 0o400))
 		u.run("--dsn", "own.db", "enqueue", "-q", "q").fails(exitUnavailable, "access")
 	}
 	u.run("--dsn", "postgres://127.0.0.1:1/x", "stats").fails(exitUnavailable, "cannot be reached", "--dsn")

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 func TestMisplacedArgumentsNameTheFlag(t *testing.T) {
@@ -45,9 +47,7 @@ func TestProcess(t *testing.T) {
 	enqueue := u.command("enqueue", "--queue", "q", "--payload-file", "-")
 	enqueue.Stdin = strings.NewReader("from stdin")
 	id, err := enqueue.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if got := u.exec("show", strings.TrimSpace(string(id)), "--payload").ok(); got != "from stdin" {
 		t.Errorf("the payload is %q", got)
 	}
@@ -204,9 +204,7 @@ func TestErrorsNameTheCure(t *testing.T) {
 	if dsn := os.Getenv("DBQ_TEST_POSTGRES18_DSN"); dsn != "" { // which refuses parameters only when it is connected to
 		base, options, _ := strings.Cut(dsn, "?")
 		cfg, err := url.Parse(base)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		keywords := fmt.Sprintf("host=%s port=%s user=%s dbname='%s'", cfg.Hostname(), cfg.Port(), cfg.User.Username(),
 			strings.Trim(cfg.Path, "/"))
 		if password, has := cfg.User.Password(); has {
@@ -222,9 +220,7 @@ func TestErrorsNameTheCure(t *testing.T) {
 	u.run("--dsn", "sqlite:"+u.file("text"), "stats").fails(exitUsage, "text", "is not a SQLite database")
 	if os.Geteuid() != 0 {
 		u.run("--dsn", "own.db", "migrate").ok()
-		if err := os.Chmod(u.file("own.db"), 0); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, os.Chmod(u.file("own.db"), 0))
 		u.run("--dsn", "own.db", "stats").fails(exitUnavailable, "permission denied")
 	}
 }

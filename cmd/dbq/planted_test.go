@@ -16,6 +16,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // TestServersShowNoSecret plants a secret wherever dbq serve has one, makes calls of all kinds fail, and searches
@@ -25,9 +26,7 @@ func TestServersShowNoSecret(t *testing.T) {
 	u.env = append(u.env, logEverything+"=1")
 	file := func(name, content string) string {
 		path := filepath.Join(u.dir, name)
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, os.WriteFile(path, []byte(content), 0o600))
 		return path
 	}
 	dsn := "guarded://app:planted-password@db.example:7" + filepath.Join(u.dir, "q.db") + "?token=planted-parameter"
@@ -139,9 +138,7 @@ receivers: [{path: /hooks/shop, database: shop, queue: in, secret_files: [`+hook
 
 	// The database fails.
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(u.dir, "q.db")+"?_pragma=busy_timeout(30000)")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer db.Close()
 	for _, table := range []string{"dbq_step", "dbq_task", "dbq_kv"} {
 		if _, err := db.Exec("DROP TABLE " + table); err != nil {
@@ -178,9 +175,7 @@ receivers: [{path: /hooks/shop, database: shop, queue: in, secret_files: [`+hook
 func leaseKeyOf(t *testing.T, dsn string) string {
 	t.Helper()
 	c, err := dbq.Open(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer c.Close()
 	r, exists, err := access.Of(c).Store.GetKV(t.Context(), "api", "lease-key")
 	if err != nil || !exists || r.Value == "" {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // The worker is killed while a program has not yet read its payload. The part of the program that lives on must see all
@@ -63,9 +65,7 @@ func TestProgramDiesWithItsWorker(t *testing.T) {
 	b := u.startProcess(sh(`echo $$ > pid.part; mv pid.part pid; exec sleep 1000`)...)
 	eventually(t, "the program runs", func() bool { return u.read("pid") != "" })
 	pid, err := strconv.Atoi(u.read("pid"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	b.signal(syscall.SIGKILL)
 	b.wait()
 	u.gone([]int{pid})

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // nobody is a user without rights, such as a monitor that may read the files.
@@ -40,24 +41,16 @@ func (u *user) asNobody(args ...string) outcome {
 func copyProgram(t *testing.T, to string) {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	from, err := os.Open(self)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer from.Close()
 	f, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if _, err := io.Copy(f, from); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, f.Close())
 }
 
 // files are the names in the user's directory that begin with one.
@@ -76,9 +69,7 @@ func TestReaderOfASQLiteFileNeedsNoRightToWrite(t *testing.T) {
 	u := newUser(t)
 	u.run("--dsn", "own.db", "migrate").ok()
 	for path, mode := range map[string]os.FileMode{u.file("own.db"): 0o644, u.dir: 0o755, filepath.Dir(u.dir): 0o755} {
-		if err := os.Chmod(path, mode); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, os.Chmod(path, mode))
 	}
 	want := func(how string, tasks int) {
 		t.Helper()
@@ -94,9 +85,7 @@ func TestReaderOfASQLiteFileNeedsNoRightToWrite(t *testing.T) {
 	u.run("--dsn", "own.db", "enqueue", "-q", "q").id()
 	want("with nobody else", 1)
 	c, err := dbq.Open(t.Context(), "sqlite:"+u.file("own.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer c.Close()
 	for n := 2; n < 4; n++ {
 		if _, err := c.Queue("q").Enqueue(t.Context(), dbq.NewTask{}); err != nil {
@@ -128,9 +117,7 @@ func newCrash(t *testing.T, u *user, file string) string {
 		if err == nil {
 			err = os.WriteFile(u.file(to+suffix), b, 0o644)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 	}
 	return to
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/mysql"
 	"github.com/dbq-go/dbq/dialect/postgres"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // servedEngines are the engines on which tests crash servers. Those without a DSN in the environment are skipped.
@@ -51,17 +52,13 @@ func ownDatabaseOn(t *testing.T, at string) (dsn string, cut func()) {
 		listing, kill = "SELECT pid FROM pg_stat_activity WHERE datname = $1", "SELECT pg_terminate_backend(%d)"
 	}
 	pool, err := open(t.Context(), server.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	run := func(format string, arg any) error {
 		_, err := pool.Write.ExecContext(context.WithoutCancel(t.Context()), fmt.Sprintf(format, arg))
 		return err
 	}
 	name := fmt.Sprintf("dbq_serve_%d_%d", os.Getpid(), time.Now().UnixNano())
-	if err := run("CREATE DATABASE %s", name); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, run("CREATE DATABASE %s", name))
 	t.Cleanup(func() {
 		if err := run(drop, name); err != nil {
 			t.Errorf("left behind: %v", err)

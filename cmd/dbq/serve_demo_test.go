@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // TestServeDemo starts the demo, finds tasks in every state, sees workers at work, stops it, and finds no file left.
@@ -45,9 +47,7 @@ func TestServeDemo(t *testing.T) {
 
 func TestServeDemoRefusesDatabases(t *testing.T) {
 	u := newUser(t)
-	if err := os.WriteFile(filepath.Join(u.dir, "a.dsn"), []byte("a.db\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(filepath.Join(u.dir, "a.dsn"), []byte("a.db\n"), 0o600))
 	for _, args := range [][]string{
 		{"--dsn", "a.db"}, {"--config", "a.yaml"}, {"--tokens", "demo"}, {"--prefix", "x_"},
 		{"--dsn-file", "a.dsn"},

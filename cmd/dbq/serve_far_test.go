@@ -18,6 +18,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/bridge"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -91,17 +92,13 @@ func TestForwardThroughKillsOfTheFarSide(t *testing.T) {
 		URL: server.url + "/hooks/tasks", Secrets: []bridge.Secret{secret}, PlainHTTP: true,
 		Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	deliveries := &flights{Enqueuer: to}
 	silent := slog.New(slog.DiscardHandler)
 	forwarder, err := bridge.NewForwarder(bridge.ForwarderConfig{
 		To: deliveries, Pause: 50 * time.Millisecond, Logger: silent,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 
 	batch, want := make([]dbq.NewTask, tasks), map[string][]string{}
 	for i := range batch {

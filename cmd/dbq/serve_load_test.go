@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // serveLoad is a load on a server: many clients that enqueue tasks in batches, and then check out and settle them.
@@ -160,9 +161,7 @@ func TestServeLosesNothingUnderLoad(t *testing.T) {
 			server := u.serveRestartable(dsn)
 			l.url = server.url
 			c, err := dbq.Open(t.Context(), dsn)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			defer c.Close()
 			ctx, stop := context.WithTimeout(t.Context(), u.patience)
 			defer stop()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/store"
 	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/workflow"
@@ -86,26 +87,18 @@ func continueAWorkflow(t *testing.T, engine string) {
 	u.env = append(u.env, cleanEvery+"=200ms")
 	s := u.serveRestartable(dsn)
 	c, err := dbq.Open(t.Context(), s.dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer c.Close()
 	_, err = workflow.Enqueue(t.Context(), c, []workflow.Step{
 		{Name: "a", Queue: "steps", Task: dbq.NewTask{Payload: []byte("a")}},
 		{Name: "b", Queue: "steps", Task: dbq.NewTask{Payload: []byte("b")}, Needs: []string{"a"}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	first := s.checkout("steps")
 	id, err := parseID(first.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	task, err := c.Get(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	s.kill()
 	out, left, err := access.Of(c).Store.Settle(t.Context(), "steps", []store.SettleRow{
 		{LeaseKey: store.LeaseKey{Task: id, Fence: task.Fence}, Event: state.Complete}}, true)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/coreos/go-oidc/v3/oidc/oidctest"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // TestServeAcceptsTokensOfAProvider calls a server with tokens of a provider, and while the provider is down.
@@ -20,9 +21,7 @@ func TestServeAcceptsTokensOfAProvider(t *testing.T) {
 	u := newUser(t)
 	u.run("migrate", "--dsn", "a.db").ok()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	provider := &oidctest.Server{Algorithms: []string{oidc.ES256}, PublicKeys: []oidctest.PublicKey{
 		{PublicKey: key.Public(), KeyID: "k", Algorithm: oidc.ES256}}}
 	login := httptest.NewServer(provider)

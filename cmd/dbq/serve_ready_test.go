@@ -15,6 +15,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // twoDatabases returns a server of the databases log and shop, and the pool of shop, which has one connection.
@@ -23,16 +24,12 @@ func twoDatabases(t *testing.T, l *slog.Logger) (s *server, shop *sql.DB) {
 	s = &server{clients: map[string]*dbq.Client{}, logger: l}
 	for _, name := range []string{"log", "shop"} {
 		p, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), name+".db"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		t.Cleanup(func() { p.Close() })
 		shop = p.Write
 		shop.SetMaxOpenConns(1)
 		c, err := dbq.New(t.Context(), shop, sqlite.Dialect{}, dbq.WithMigrate())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		s.clients[name] = c
 	}
 	t.Cleanup(s.close)
@@ -45,9 +42,7 @@ func TestReadyDoesNotWaitForTheDatabaseThatIsAway(t *testing.T) {
 	t.Parallel()
 	s, shop := twoDatabases(t, slog.New(slog.DiscardHandler))
 	conn, err := shop.Conn(context.WithoutCancel(t.Context())) // the only one
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer conn.Close()
 	for range 3 {
 		w := httptest.NewRecorder()
@@ -92,9 +87,7 @@ func TestReadinessIsThatOfEachDatabase(t *testing.T) {
 	}
 	becomes(http.StatusOK)
 	conn, err := pool.Conn(context.WithoutCancel(t.Context())) // the only one: the database does not answer
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	becomes(http.StatusServiceUnavailable)
 	s.ready.asking.Wait()
 	if text := logged.String(); !strings.Contains(text, "database=shop") || strings.Contains(text, "database=log") {

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // Wrong configurations are refused without what was typed where a secret may stand. Here the form of the file or of a
@@ -23,12 +25,8 @@ func TestWrongConfigurationShowsNoSecret(t *testing.T) {
 	base := "databases: {shop: {dsn: " + good + "}}\n"
 	send := base + "bridges: [{database: shop, queue: q, "
 	signed := ", secret_files: [" + filepath.Join(dir, "signed") + "]}}]"
-	if err := os.WriteFile(filepath.Join(dir, "signed"), []byte(webhookSecret), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "two"), []byte(dsn+"\n"+dsn), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(filepath.Join(dir, "signed"), []byte(webhookSecret), 0o600))
+	check.OK(t, os.WriteFile(filepath.Join(dir, "two"), []byte(dsn+"\n"+dsn), 0o600))
 	for i, text := range []string{
 		dsn, "'" + dsn + "': x", secret + ": {}", "databases: " + dsn, "databases: [" + dsn + "]",
 		"databases: {'" + dsn + "': {}}", "databases: {'" + dsn + "': {dsn: " + good + "}}", "databases: {'" + dsn + "': }",
@@ -45,9 +43,7 @@ func TestWrongConfigurationShowsNoSecret(t *testing.T) {
 		base + "bridges: [{database: " + secret + ", queue: q, forward: {database: " + secret + ", queue: q}}]",
 	} {
 		file := filepath.Join(dir, "config.yaml")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, os.WriteFile(file, []byte(text), 0o600))
 		code, printed := typed(t, "serve", "--listen", "127.0.0.1:0", "--config", file)
 		if code == exitOK || strings.Contains(printed, secret) {
 			t.Errorf("configuration %d: exit code %d\n%s\n%s", i+1, code, text, printed)

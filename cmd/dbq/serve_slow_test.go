@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // slowRequest is a POST to the database default whose body a test sends in parts.
@@ -24,9 +26,7 @@ type slowRequest struct {
 func (s *serving) slowly(t *testing.T, path, body string) *slowRequest {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(patience))
 	r := &slowRequest{conn, bufio.NewReader(conn), body}
@@ -50,13 +50,9 @@ func (r *slowRequest) send(t *testing.T, part string) {
 func (r *slowRequest) answer(t *testing.T) (int, string) {
 	t.Helper()
 	response, err := http.ReadResponse(r.from, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return response.StatusCode, string(body)
 }

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // serving is a dbq serve of a test.
@@ -147,9 +149,7 @@ func TestServeRefusesInvalidConfigurations(t *testing.T) {
 	u := newUser(t)
 	file := func(text string) string {
 		path := filepath.Join(t.TempDir(), "serve.yaml")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	const dsn = "postgres://app:planted@127.0.0.1:1/shop?connect_timeout=1"
@@ -191,9 +191,7 @@ func TestExamplesOfTheHTTPPageRun(t *testing.T) {
 		}
 	}
 	page, err := os.ReadFile("../../docs/http.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	script := "set -euo pipefail\n"
 	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(page), -1)
 	for _, m := range blocks {
@@ -283,9 +281,7 @@ func TestServeEndsConnectionsWhoseBodyNeverComes(t *testing.T) {
 	conns := map[string]net.Conn{}
 	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/v1/databases", "/login", "//healthz", "/v1/../x"} {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
 		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n", path)
 		conns[path] = conn

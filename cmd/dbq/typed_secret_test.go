@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 )
@@ -129,9 +130,7 @@ func TestConfigurationShowsNothingThatWasTyped(t *testing.T) {
 		t.Fatal(printed)
 	}
 	var config yaml.Node
-	if err := yaml.Unmarshal([]byte(everyKey), &config); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, yaml.Unmarshal([]byte(everyKey), &config))
 	keys := map[string]bool{}
 	yamlKeys(reflect.TypeFor[serveConfig](), keys)
 	eachPlace(&config, "", func(path string, n *yaml.Node) {
@@ -141,9 +140,7 @@ func TestConfigurationShowsNothingThatWasTyped(t *testing.T) {
 		for _, typed := range misplaced {
 			*n = yaml.Node{Kind: yaml.ScalarNode, Value: typed, Tag: "!!str"}
 			text, err := yaml.Marshal(&config)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			if typed == secret && strings.HasSuffix(path, ".dsn") {
 				continue // it is the name of a file
 			}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/state"
 )
 
@@ -212,9 +213,7 @@ func TestStatsOverTime(t *testing.T) {
 	sum := 0.0
 	for _, line := range lines {
 		var p map[string]any
-		if err := json.Unmarshal([]byte(line), &p); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, json.Unmarshal([]byte(line), &p))
 		sum += p["completed"].(float64)
 		if none := p["samples"] == 0.0; (p["enqueued"] == nil) != none || (p["due"] == nil) != none {
 			t.Errorf("numbers that nobody has counted: %s", line)

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 func TestVisible(t *testing.T) {
@@ -48,9 +50,7 @@ func FuzzVisible(f *testing.F) {
 			t.Errorf("%q is shown as %q", text, got)
 		}
 		was, err := json.Marshal(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		got := visibleJSON(bytes.Clone(was))
 		var before, after string
 		if json.Unmarshal(was, &before) != nil || json.Unmarshal(got, &after) != nil || before != after ||
@@ -68,9 +68,7 @@ func TestTablesAreAligned(t *testing.T) {
 	tab.add("日本", "e\u0301", "1")
 	tab.add("a\x1b\n", "ab", "22")
 	tab.add("한국😀", "\uff21", "3")
-	if err := tab.write(&out); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, tab.write(&out))
 	for i, line := range strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n") {
 		if got := cellWidth(line); got != 17 {
 			t.Errorf("line %d is %d cells wide, want 17:\n%s", i, got, &out)

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"reflect"
 	"testing"
+
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // TestJSONIsThatOfTheAPI checks that --json prints what the HTTP API answers, and that the API accepts a printed task,
@@ -48,9 +50,7 @@ func TestJSONIsThatOfTheAPI(t *testing.T) {
 		{"PUT", "/schedules/copy", schedule},
 	} {
 		text, err := json.Marshal(c.body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		var answered map[string]any
 		s.call(c.method, db+c.path, string(text), &answered)
 		for name, want := range c.body.(map[string]any) {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // A program that must stop gets SIGTERM, and can clean up. It has not completed, although it exits with 0.
@@ -45,9 +47,7 @@ func TestWhatIgnoresSIGTERMIsKilled(t *testing.T) {
 func zombies(t *testing.T, parent int) (n int) {
 	t.Helper()
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for _, path := range stats {
 		text, _ := os.ReadFile(path) // it may be gone
 		_, after, _ := strings.Cut(string(text), ") ")

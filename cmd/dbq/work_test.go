@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // sh is a work command line that runs a shell script for each task.
@@ -162,9 +164,7 @@ func TestKilledWorkersTaskIsTakenOver(t *testing.T) {
 	b.signal(syscall.SIGKILL)
 	b.wait()
 	pid, err := strconv.Atoi(u.read("pid"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer syscall.Kill(-pid, syscall.SIGKILL) // nobody else can: its worker is dead
 	if got := u.task(id)["state"]; got != "PROCESSING" {
 		t.Fatalf("state %v", got)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/conformance"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 func TestMain(m *testing.M) {
@@ -32,14 +33,10 @@ func runCluster(t *testing.T, name string) {
 		t.Skip(err)
 	}
 	c, err := dbq.Open(t.Context(), cl.Nodes[0], dbq.WithPrefix("probe_"), dbq.WithMigrate())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	server := c.Info().Server
 	c.Close()
-	if err := dbq.DropTables(t.Context(), cl.Nodes[0], dbq.WithPrefix("probe_")); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, dbq.DropTables(t.Context(), cl.Nodes[0], dbq.WithPrefix("probe_")))
 	t.Attr("engine", fmt.Sprintf("%s %s, strategies %v, %d nodes", server.Product, server.Version, server.Strategies,
 		len(cl.Nodes)))
 	conformance.Run(t, conformance.Harness{DSN: func(string) string { return cl.Nodes[0] }, Processes: true, Cluster: cl,

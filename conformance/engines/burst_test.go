@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -93,9 +94,7 @@ func bursts(t *testing.T, dsn string, prefix dbq.Option, takes time.Duration, n 
 	var clients [2]*dbq.Client
 	for i := range clients {
 		c, err := dbq.Open(t.Context(), dsn, prefix, dbq.WithMigrate())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		defer c.Close() // after the workers have ended
 		clients[i] = c
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // wrongRows are changes to a correct row, and what the error of an engine contains, of which one is enough.
@@ -31,9 +32,7 @@ func TestConstraintsNameWhatIsWrong(t *testing.T) {
 	onEngines(t, func(t *testing.T, _ target, dsn string) {
 		prefix := ownPrefix(t, dsn)
 		c, err := dbq.Open(t.Context(), dsn, dbq.WithPrefix(prefix), dbq.WithMigrate())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		defer c.Close()
 		insertWrongRows(t, c, prefix, "task")
 		insertWrongRows(t, c, prefix, "archive")
@@ -57,9 +56,7 @@ func insertWrongRows(t *testing.T, c *dbq.Client, prefix, table string) {
 		_, err := c.DB().ExecContext(t.Context(), text)
 		return err
 	}
-	if err := insert(strings.NewReplacer("{id}", "{taken}", "'new'", "'taken'").Replace(row)); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, insert(strings.NewReplacer("{id}", "{taken}", "'new'", "'taken'").Replace(row)))
 	for _, wrong := range wrongRows {
 		if wrong.only != "" && wrong.only != dialect && wrong.only != table {
 			continue

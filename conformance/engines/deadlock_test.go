@@ -10,6 +10,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -19,9 +20,7 @@ func TestHandlerThatIgnoresADeadlockIsNotCompleted(t *testing.T) {
 	onMySQL(t, func(t *testing.T, dsn string) {
 		t.Parallel()
 		c, err := dbq.Open(t.Context(), ownDatabase(t, dsn), dbq.WithMigrate())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		t.Cleanup(func() { c.Close() })
 		for _, statement := range []string{"CREATE TABLE effect (k int PRIMARY KEY, n int)",
 			"INSERT INTO effect VALUES (1, 0), (2, 0)"} {
@@ -32,9 +31,7 @@ func TestHandlerThatIgnoresADeadlockIsNotCompleted(t *testing.T) {
 		for name, remove := range map[string]bool{"kept": false, "deleted": true} {
 			q := c.Queue(name)
 			id, err := q.Enqueue(t.Context(), dbq.NewTask{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			var deadlock error
 			h := worker.TxFunc(func(ctx context.Context, tx *sql.Tx, _ dbq.Task) error {
 				deadlock = meetDeadlock(t, ctx, c.DB(), tx)

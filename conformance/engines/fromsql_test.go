@@ -15,6 +15,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -42,9 +43,7 @@ func onFamiliesFromSQL(t *testing.T, f func(f *fromSQL)) {
 	t.Helper()
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/enqueue-from-sql.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for _, target := range present() {
 		family, known := familiesFromSQL[target.driver]
 		if !known || target.name == "pgbouncer" {
@@ -66,9 +65,7 @@ func onFamiliesFromSQL(t *testing.T, f func(f *fromSQL)) {
 			}
 			s.simple, s.all = blocks[0][1], blocks[1][1]
 			c, err := dbq.Open(t.Context(), s.dsn, dbq.WithPrefix(s.tables), dbq.WithMigrate())
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			t.Cleanup(func() { c.Close() })
 			s.c = c
 			f(s)

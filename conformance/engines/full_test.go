@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/dbq-go/dbq/worker"
 	"github.com/google/uuid"
@@ -80,9 +81,7 @@ func ownDatabase(t *testing.T, dsn string) string {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 		defer cancel()
 		_, pool, err := sqlrun.Open(ctx, dsn)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		defer pool.Close()
 		if _, err := pool.Write.ExecContext(ctx, statement); err != nil {
 			t.Error(err)
@@ -100,9 +99,7 @@ func ownDatabase(t *testing.T, dsn string) string {
 
 func fullDisk(t *testing.T, dsn string, statements []string) {
 	c, err := dbq.Open(t.Context(), ownDatabase(t, dsn), dbq.WithMigrate())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { c.Close() })
 	for _, statement := range statements {
 		if _, err := c.DB().ExecContext(t.Context(), statement); err != nil {
@@ -111,9 +108,7 @@ func fullDisk(t *testing.T, dsn string, statements []string) {
 	}
 	q := c.Queue("q")
 	id, err := q.Enqueue(t.Context(), dbq.NewTask{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var log buffer
 	runs := 0
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // oldQueue is a queue that docs/recipes.md migrates from: its tables, as far as the page's statement concerns them, and
@@ -122,9 +123,7 @@ var oldQueues = map[string]oldQueue{
 // taking. A second run moves nothing.
 func TestMigrationFromOtherQueues(t *testing.T) {
 	page, err := os.ReadFile("../../docs/recipes.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	blocks := regexp.MustCompile("(?s)<!-- sql: (\\S+) -->\n```sql\n(.*?)```").FindAllStringSubmatch(string(page), -1)
 	if len(blocks) != len(oldQueues) {
 		t.Fatalf("the page has %d statements, want %d", len(blocks), len(oldQueues))

@@ -15,6 +15,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/conformance"
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 )
 
@@ -109,26 +110,18 @@ type odd struct {
 func newOdd(t *testing.T, dsn string) *odd {
 	t.Helper()
 	server, err := probe(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	_, pool, err := sqlrun.Open(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { pool.Close() })
 	o := &odd{T: t, dsn: dsn, db: pool.Write, strategy: server.Strategies[0]}
 	rows, err := o.db.QueryContext(t.Context(), variables[server.Product])
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer rows.Close()
 	for rows.Next() {
 		var v variable
 		var kind, least, most, values string
-		if err := rows.Scan(&v.name, &kind, &v.usual, &least, &most, &values); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, rows.Scan(&v.name, &kind, &v.usual, &least, &most, &values))
 		switch texts := oddTexts[v.name]; {
 		case texts != nil:
 			v.odd = texts

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // A password that is changed is used by the next connections, the one that listens included.
@@ -25,9 +26,7 @@ func TestEachConnectionRequestsItsPassword(t *testing.T) {
 				requested.Add(1)
 				return password.Load().(string), nil
 			}))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			if _, err := c.Queue("q").Enqueue(t.Context(), dbq.NewTask{}); err != nil {
 				t.Fatal(err)
 			}

@@ -17,6 +17,7 @@ import (
 	"github.com/dbq-go/dbq/conformance/internal/proxy"
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/querycount"
 )
 
@@ -49,9 +50,7 @@ func TestPlainTasksPayNothing(t *testing.T) {
 			t.Skipf("no round trips were counted with the driver %q", target.driver)
 		}
 		c, err := dbq.Open(t.Context(), dsn, ownTables(t, dsn), dbq.WithMigrate(), dbq.WithoutNotify())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		defer c.Close()
 		c.DB().SetMaxOpenConns(1)
 		got := map[string]int{}
@@ -77,9 +76,7 @@ func countedServer(t *testing.T, dsn string) (counted string, reset func(), coun
 		t.Fatal("the DSN cannot be read") // it may hold a password
 	}
 	p, err := proxy.New(u.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(p.Close)
 	u.Host = p.Addr()
 	return u.String(), func() { p.Set(proxy.Rule{}) }, p.Requests
@@ -94,17 +91,13 @@ func TestLimitsAreLockedForFiveRoundTrips(t *testing.T) {
 		}
 		dsn, reset, counts := countedServer(t, dsn)
 		c, err := dbq.Open(t.Context(), dsn, ownTables(t, dsn), dbq.WithMigrate(), dbq.WithoutNotify())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		defer c.Close()
 		c.DB().SetMaxOpenConns(1)
 		q := c.Queue("limited")
-		if err := admin.New(c).ConfigureLimits(t.Context(), q.Name(), func(l *admin.QueueLimits) {
+		check.OK(t, admin.New(c).ConfigureLimits(t.Context(), q.Name(), func(l *admin.QueueLimits) {
 			l.Leased, l.KeyLeased = 100, 1
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		tasks := make([]dbq.NewTask, 60)
 		for i := range tasks {
 			tasks[i].Key = fmt.Sprint("key ", i)
@@ -144,9 +137,7 @@ func plainCalls(t *testing.T, q *dbq.Queue, reset func(), counts func() int) map
 	count("enqueue", func() error { _, err := q.Enqueue(ctx, dbq.NewTask{Payload: []byte("payload")}); return err })
 	count("enqueue many", func() error { _, err := q.EnqueueMany(ctx, make([]dbq.NewTask, 4)); return err })
 	tasks, err := q.Checkout(ctx, 3, time.Minute) // it looks for expired leases, so that the next one does not
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	count("checkout", func() error {
 		more, err := q.Checkout(ctx, 3, time.Minute)
 		tasks = append(tasks, more...)
@@ -172,18 +163,12 @@ func plainCalls(t *testing.T, q *dbq.Queue, reset func(), counts func() int) map
 		return err
 	})
 	for _, task := range []dbq.Lease{l, tasks[5].Lease} {
-		if err := q.Complete(ctx, task, nil); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, q.Complete(ctx, task, nil))
 	}
 	rest, err := q.Checkout(ctx, 100, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for _, task := range rest {
-		if err := q.Complete(ctx, task.Lease, nil); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, q.Complete(ctx, task.Lease, nil))
 	}
 	return out
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/dialect/mysql"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // A session of a caller's pool may wait for a locked row for as long as its server says, 50 seconds by default, so a
@@ -18,19 +19,13 @@ func TestLockWaitsOfPools(t *testing.T) {
 	onMySQL(t, func(t *testing.T, dsn string) {
 		prefix := ownTables(t, dsn)
 		db, err := sql.Open("mysql", driverDSN(t, dsn, "innodb_lock_wait_timeout=30"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		defer db.Close()
 		c, err := dbq.New(t.Context(), db, mysql.Dialect{}, prefix, dbq.WithMigrate())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		defer c.Close()
 		own, err := dbq.Open(t.Context(), dsn, prefix)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		defer own.Close()
 		if !c.Info().Server.LongLockWaits || own.Info().Server.LongLockWaits {
 			t.Errorf("long waits: the caller's pool %v, that of Open %v, want true and false",
@@ -54,13 +49,9 @@ func TestLockWaitsOfPools(t *testing.T) {
 			t.Fatalf("got %d tasks, %v", len(tasks), err)
 		}
 		tx, err := own.DB().BeginTx(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		defer tx.Rollback()
-		if err := own.Queue("q").CompleteTx(t.Context(), tx, tasks[7].Lease, nil); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, own.Queue("q").CompleteTx(t.Context(), tx, tasks[7].Lease, nil))
 		ss := make([]dbq.Settlement, len(tasks))
 		for i, task := range tasks {
 			ss[i] = dbq.Settlement{Lease: task.Lease, Outcome: dbq.Completed(nil)}
@@ -68,9 +59,7 @@ func TestLockWaitsOfPools(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // less than the session would wait
 		defer cancel()
 		out, err := q.SettleMany(ctx, ss)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		for i, o := range out {
 			if locked := errors.Is(o.Err, dbq.ErrLocked); locked != (i == 7) || !locked && o.Err != nil {
 				t.Errorf("task %d: %v", i, o.Err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/dialect/postgres"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/worker"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -22,9 +23,7 @@ func TestPgxPool(t *testing.T) {
 		db := postgres.FromPool(pool)
 		defer db.Close()
 		c, err := dbq.New(t.Context(), db, postgres.Dialect{}, prefix, dbq.WithMigrate())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		defer c.Close()
 		tasksOnCallersPool(t, c)
 		transactionOfPgxPool(t, pool, c)
@@ -47,9 +46,7 @@ func newPgxPool(t *testing.T, dsn string, conns int32) *pgxpool.Pool {
 	}
 	cfg.MaxConns = conns
 	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(pool.Close)
 	return pool
 }
@@ -60,9 +57,7 @@ func transactionOfPgxPool(t *testing.T, pool *pgxpool.Pool, c *dbq.Client) {
 	for reference, end := range map[string]func(pgx.Tx, context.Context) error{
 		"committed": pgx.Tx.Commit, "rolled back": pgx.Tx.Rollback} {
 		tx, err := pool.Begin(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		_, err = q.EnqueueTx(t.Context(), postgres.Tx(tx), dbq.NewTask{Reference: reference})
 		if endErr := end(tx, t.Context()); err != nil || endErr != nil {
 			t.Fatal(err, endErr)
@@ -77,9 +72,7 @@ func transactionOfPgxPool(t *testing.T, pool *pgxpool.Pool, c *dbq.Client) {
 // workOnPgxPool runs a worker whose handlers want more connections than there are, on tasks of another client.
 func workOnPgxPool(t *testing.T, c *dbq.Client, dsn string, prefix dbq.Option) {
 	other, err := dbq.Open(t.Context(), dsn, prefix)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer other.Close()
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()

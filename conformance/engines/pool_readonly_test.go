@@ -9,6 +9,7 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/mysql"
 	"github.com/dbq-go/dbq/dialect/postgres"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // A session that became read-only, as after a failover behind one address, leaves the pool: the call that meets it is
@@ -34,15 +35,11 @@ func TestReadOnlySessionLeavesCallersPool(t *testing.T) {
 			onServers(t, kind.driver, func(t *testing.T, dsn string) {
 				prefix := ownTables(t, dsn)
 				db, err := kind.open(t, dsn)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, err)
 				defer db.Close()
 				db.SetMaxOpenConns(1)
 				c, err := dbq.New(t.Context(), db, kind.dialect, prefix, dbq.WithMigrate())
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, err)
 				defer c.Close()
 				if _, err := db.ExecContext(t.Context(), set[kind.driver]); err != nil {
 					t.Fatal(err)
@@ -59,9 +56,7 @@ func TestReadOnlySessionLeavesCallersPool(t *testing.T) {
 				t.Skip("it has no sessions on another server")
 			}
 			c, err := dbq.Open(t.Context(), dsn, ownTables(t, dsn), dbq.WithMigrate())
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			defer c.Close()
 			c.DB().SetMaxOpenConns(1)
 			if _, err := c.DB().ExecContext(t.Context(), set[target.driver]); err != nil {
@@ -69,9 +64,7 @@ func TestReadOnlySessionLeavesCallersPool(t *testing.T) {
 			}
 			for i := range 2 {
 				tx, err := c.DB().BeginTx(t.Context(), nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, err)
 				_, err = c.Queue("q").EnqueueTx(t.Context(), tx, dbq.NewTask{})
 				if wrong := i == 0 && !errors.Is(err, dbq.ErrUnavailable) || i > 0 && err != nil; wrong {
 					t.Errorf("transaction %d: %v", i, err)

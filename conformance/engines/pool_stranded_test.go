@@ -9,6 +9,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/conformance/internal/proxy"
 	"github.com/dbq-go/dbq/dialect/postgres"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // When the connections of a caller's pgx pool die without being closed, the first call pays for all of them.
@@ -20,18 +21,14 @@ func TestPgxPoolOutlivesDeadConnections(t *testing.T) {
 			t.Fatal("the DSN cannot be read") // it may hold a password
 		}
 		p, err := proxy.New(u.Host)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		defer p.Close()
 		u.Host = p.Addr()
 		pool := newPgxPool(t, u.String(), 8)
 		db := postgres.FromPool(pool)
 		defer db.Close()
 		c, err := dbq.New(t.Context(), db, postgres.Dialect{}, prefix, dbq.WithMigrate())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		defer c.Close()
 		var warm sync.WaitGroup
 		for range 8 {

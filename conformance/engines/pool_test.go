@@ -14,6 +14,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/mysql"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/google/uuid"
 )
 
@@ -121,9 +122,7 @@ func TestCallersPool(t *testing.T) {
 func callersPool(t *testing.T, dsn, parameters, refused string) {
 	prefix := ownTables(t, dsn)
 	db, err := sql.Open("mysql", driverDSN(t, dsn, parameters))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer db.Close()
 	if err := db.PingContext(t.Context()); err != nil {
 		t.Skipf("this server has no such setting: %v", err) // transaction_isolation is tx_isolation before MariaDB 11.1
@@ -138,9 +137,7 @@ func callersPool(t *testing.T, dsn, parameters, refused string) {
 		}
 		return
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer c.Close()
 	tasksOnCallersPool(t, c)
 	transactionOnCallersPool(t, db, dsn, prefix)
@@ -196,22 +193,14 @@ func tasksOnCallersPool(t *testing.T, c *dbq.Client) {
 // pool, as a worker does that completes a task with its effects.
 func transactionOnCallersPool(t *testing.T, db *sql.DB, dsn string, prefix dbq.Option) {
 	own, err := dbq.Open(t.Context(), dsn, prefix)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer own.Close()
 	tx, err := db.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer tx.Rollback()
 	id, err := own.Queue("tx").EnqueueTx(t.Context(), tx, dbq.NewTask{Payload: []byte("\x00\xff\x80"), Reference: oddText})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := tx.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
+	check.OK(t, tx.Commit())
 	taken, err := own.Queue("tx").Checkout(t.Context(), 2, time.Minute)
 	if err != nil || len(taken) != 1 || taken[0].ID != id || string(taken[0].Payload) != "\x00\xff\x80" {
 		t.Fatalf("got %v, %v, want the task with its bytes", taken, err)
@@ -220,12 +209,8 @@ func transactionOnCallersPool(t *testing.T, db *sql.DB, dsn string, prefix dbq.O
 		t.Fatal(err)
 	}
 	defer tx.Rollback()
-	if err := own.Queue("tx").CompleteTx(t.Context(), tx, taken[0].Lease, []byte("\xfe\xff")); err != nil {
-		t.Fatal(err)
-	}
-	if err := tx.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, own.Queue("tx").CompleteTx(t.Context(), tx, taken[0].Lease, []byte("\xfe\xff")))
+	check.OK(t, tx.Commit())
 	if got, err := own.Get(t.Context(), id); err != nil || got.State != dbq.StateCompleted ||
 		string(got.Result) != "\xfe\xff" {
 		t.Errorf("got %v with result %q, %v, want COMPLETED with its bytes", got.State, got.Result, err)
@@ -253,9 +238,7 @@ func TestSchemaIsMadeByTheMigration(t *testing.T) {
 			t.Errorf("got %v, want ErrNotMigrated", err)
 		}
 		c, err := dbq.Open(t.Context(), dsn, dbq.WithSchema(schema), dbq.WithMigrate())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		defer c.Close()
 		defer func() {
 			if _, err := c.DB().ExecContext(context.WithoutCancel(t.Context()), "DROP DATABASE "+schema); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -31,9 +32,7 @@ func TestRestart(t *testing.T) {
 	}
 	prefix := fmt.Sprintf("restart%d_", os.Getpid())
 	c, err := dbq.Open(t.Context(), dsn, dbq.WithPrefix(prefix), dbq.WithMigrate())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() {
 		c.Close()
 		if err := dbq.DropTables(context.WithoutCancel(t.Context()), dsn, dbq.WithPrefix(prefix)); err != nil {
@@ -42,9 +41,7 @@ func TestRestart(t *testing.T) {
 	})
 	queues := []*dbq.Queue{c.Queue("plain"), c.Queue("limited")}
 	limit := func(l *admin.QueueLimits) { l.KeyLeased = 1 }
-	if err := admin.New(c).ConfigureLimits(t.Context(), "limited", limit); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, admin.New(c).ConfigureLimits(t.Context(), "limited", limit))
 	var mu sync.Mutex
 	leases := map[string]int{} // each is handed to one handler; a lease that lapsed has another one of the same attempt
 	w := worker.Worker{Concurrency: 8, Batch: 20, Lease: 5 * time.Second, Logger: slog.New(slog.DiscardHandler),

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/google/uuid"
 )
@@ -47,9 +48,7 @@ func TestUserWithoutCreate(t *testing.T) {
 			defer c.Close()
 			for _, s := range c.Info().Server.Strategies {
 				c, err := dbq.Open(t.Context(), poor, own, dbq.WithStrategy(s))
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, err)
 				defer c.Close()
 				q := c.Queue(string(s))
 				if _, err := q.Enqueue(t.Context(), dbq.NewTask{}); err != nil {
@@ -59,9 +58,7 @@ func TestUserWithoutCreate(t *testing.T) {
 				if err != nil || len(tasks) != 1 {
 					t.Fatalf("%s: got %v, %v, want a task", s, tasks, err)
 				}
-				if err := q.Settle(t.Context(), tasks[0].Lease, dbq.Deleted()); err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, q.Settle(t.Context(), tasks[0].Lease, dbq.Deleted()))
 			}
 		})
 	}
@@ -76,9 +73,7 @@ func poorUser(t *testing.T, dsn, prefix string) (poor string, grant func()) {
 		t.Fatal("the DSN cannot be read") // it may hold a password
 	}
 	_, pool, err := sqlrun.Open(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { pool.Close() })
 	name := fmt.Sprintf("dbq_poor_%x", uuid.New().ID())
 	const rights = "SELECT, INSERT, UPDATE, DELETE"
@@ -127,9 +122,7 @@ func TestMigrateIntoOwnSchema(t *testing.T) {
 			t.Parallel()
 			dsn := os.Getenv(target.variable())
 			_, pool, err := sqlrun.Open(t.Context(), dsn)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			t.Cleanup(func() { pool.Close() })
 			name := fmt.Sprintf("dbqs_%x", uuid.New().ID())
 			user, database := "USER "+name, "DATABASE "+name
@@ -154,9 +147,7 @@ func TestMigrateIntoOwnSchema(t *testing.T) {
 			t.Cleanup(func() { run(drop) })
 			run(create)
 			c, err := dbq.Open(t.Context(), own, dbq.WithSchema(name), dbq.WithMigrate())
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			defer c.Close()
 			if _, err := c.Queue("q").Enqueue(t.Context(), dbq.NewTask{}); err != nil {
 				t.Error(err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // A producer with the rights of SECURITY.md enqueues and reads no payload; without the right to look a duplicate up, it
@@ -22,17 +23,13 @@ func TestProducerNeedsNoRightToReadPayloads(t *testing.T) {
 			duplicate := u.grants[slices.IndexFunc(u.grants, lookUp)]
 			u.revoke(duplicate)
 			producer, err := u.open(dbq.WithoutNotify())
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			q := producer.Queue("q")
 			if _, err := q.Enqueue(t.Context(), dbq.NewTask{Payload: []byte("secret")}); err != nil {
 				t.Fatal(err)
 			}
 			first, err := u.admin.Queue("q").Enqueue(t.Context(), dbq.NewTask{Reference: "r"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			_, err = q.Enqueue(t.Context(), dbq.NewTask{Reference: "r"})
 			if !errors.Is(err, dbq.ErrDenied) || errors.Is(err, dbq.ErrMayHaveHappened) {
 				t.Errorf("a duplicate without the right to look it up: got %v, want ErrDenied alone", err)
@@ -85,9 +82,7 @@ func TestProducerOfUniqueTasks(t *testing.T) {
 				}
 				return nil
 			}
-			if err := enqueue(); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, enqueue())
 			first := slices.IndexFunc(u.grants, func(grant string) bool { return strings.Contains(grant, "unique_key") })
 			for _, grant := range u.grants[first:] {
 				u.revoke(grant)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/schedule"
 )
 
@@ -22,9 +23,7 @@ func TestRoleOfSchedules(t *testing.T) {
 			ctx := t.Context()
 			logged := make(errorLog, 100)
 			c, err := u.open(dbq.WithLogger(slog.New(logged)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			grants := grantsOf(t, "scheduler", u.admin.Info().Dialect)
 			for _, missing := range grants {
 				for _, grant := range grants {
@@ -44,9 +43,7 @@ func TestRoleOfSchedules(t *testing.T) {
 			for _, grant := range grants {
 				u.grant(grant)
 			}
-			if err := editSchedules(ctx, c); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, editSchedules(ctx, c))
 			each := schedule.Schedule{Name: "each", Queue: "each", Every: time.Second}
 			fired := func(i schedule.Info) bool { return !i.Last.IsZero() }
 			if err := logged.run(ctx, c, each, fired); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // roleTargets are the servers on which the rights of SECURITY.md are tested.
@@ -22,9 +23,7 @@ var roleTargets = []string{"postgres18", "mysql97", "mariadb118"}
 func grantsOf(t *testing.T, role, family string) (statements []string) {
 	t.Helper()
 	b, err := os.ReadFile("../../SECURITY.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	grant := regexp.MustCompile(`(?m)^(GRANT [^;]+) TO ` + role + `;(.*)$`)
 	for _, found := range grant.FindAllStringSubmatch(string(b), -1) {
 		if !strings.Contains(found[2], "only") || family == "mysql" || !strings.Contains(found[2], "MySQL") {
@@ -60,9 +59,7 @@ func inRole(t *testing.T, target target, role string) *roleUser {
 	u.tables = u.name + "_"
 	u.prefix = dbq.WithPrefix(u.tables)
 	admin, err := dbq.Open(t.Context(), dsn, u.prefix, dbq.WithMigrate())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	u.admin = admin
 	u.dsn = as(t, dsn, u.name)
 	u.grants = grantsOf(t, role, admin.Info().Dialect)
@@ -146,9 +143,7 @@ func TestRoles(t *testing.T) {
 				u := inRole(t, target{name: name}, role)
 				ctx := t.Context()
 				c, err := u.open()
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, err)
 				for _, s := range c.Info().Server.Strategies {
 					c, err := u.open(dbq.WithStrategy(s))
 					if err == nil {
@@ -190,13 +185,9 @@ func TestRoleOfDeadLetters(t *testing.T) {
 			u := inRole(t, target{name: name}, "worker")
 			ctx := t.Context()
 			c, err := u.open()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			set := func(s *admin.QueueSettings) { s.DeadLetter = "alerts" }
-			if err := admin.New(u.admin).ConfigureQueue(ctx, "q", set); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, admin.New(u.admin).ConfigureQueue(ctx, "q", set))
 			u.enqueue(1)
 			q := c.Queue("q")
 			ts, err := q.Checkout(ctx, 1, time.Minute)
@@ -226,9 +217,7 @@ func TestMonitorWithoutResults(t *testing.T) {
 			u := inRole(t, target{name: name}, "monitor")
 			u.revoke("GRANT SELECT (headers, result) ON dbq_task")
 			c, err := u.open()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			u.enqueue(1)
 			if stats, err := admin.New(c).Stats(t.Context()); err != nil || len(stats) != 1 {
 				t.Errorf("stats: got %v, %v", stats, err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/workflow"
 )
 
@@ -21,9 +22,7 @@ func TestRolesOfWorkflows(t *testing.T) {
 			u := inRole(t, target{name: name}, "worker")
 			ctx := t.Context()
 			c, err := u.open()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			q := c.Queue("q")
 			work := func() error { // ends a task, and carries out what follows
 				if _, err := workflow.Enqueue(ctx, u.admin, steps); err != nil {
@@ -33,9 +32,7 @@ func TestRolesOfWorkflows(t *testing.T) {
 				if err != nil || len(ts) != 1 {
 					t.Fatalf("checkout of %d: %v", len(ts), err)
 				}
-				if err := q.Complete(ctx, ts[0].Lease, nil); err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, q.Complete(ctx, ts[0].Lease, nil))
 				return workflow.Resume(ctx, c)
 			}
 			grants := workflowGrants(t)
@@ -69,13 +66,9 @@ func TestRolesOfWorkflows(t *testing.T) {
 				t.Parallel()
 				u := inRole(t, target{name: name}, role)
 				w, err := workflow.Enqueue(t.Context(), u.admin, steps)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, err)
 				c, err := u.open(dbq.WithoutNotify())
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, err)
 				work := func() error {
 					if role == "producer" {
 						_, err := workflow.Enqueue(t.Context(), c, steps)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // TestSchemaPage pastes the schema of docs/sql into the engine's client. The tables are those of a migration, comments
@@ -20,18 +21,14 @@ func TestSchemaPage(t *testing.T) {
 	onEngines(t, func(t *testing.T, target target, dsn string) {
 		pasted, migrated := ownPrefix(t, dsn), ownPrefix(t, dsn)
 		c, err := dbq.Open(t.Context(), dsn, dbq.WithPrefix(migrated), dbq.WithMigrate())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		defer c.Close()
 		catalog, known := catalogs[c.Info().Dialect]
 		if !known || programFor(t, dsn) == nil {
 			t.Skip("no program of the engine that could run the page")
 		}
 		page, err := os.ReadFile("../../docs/sql/" + c.Info().Dialect + ".sql")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		_, schema, _ := strings.Cut(string(page), "\n-- ======== The schema ========\n")
 		schema, _, _ = strings.Cut(schema, "\n-- ======== ")
 		f := &fromSQL{t: t, c: c, dsn: dsn}
@@ -64,9 +61,7 @@ func enqueueAndComplete(t *testing.T, dsn, prefix string) {
 	t.Helper()
 	ctx := t.Context()
 	c, err := dbq.Open(ctx, dsn, dbq.WithPrefix(prefix))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer c.Close()
 	q := c.Queue("q")
 	if _, err := q.Enqueue(ctx, dbq.NewTask{Payload: []byte("{}"), Reference: "r"}); err != nil {
@@ -76,9 +71,7 @@ func enqueueAndComplete(t *testing.T, dsn, prefix string) {
 	if err != nil || len(tasks) != 1 {
 		t.Fatalf("got %d tasks, %v", len(tasks), err)
 	}
-	if err := q.Complete(ctx, tasks[0].Lease, nil); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, q.Complete(ctx, tasks[0].Lease, nil))
 }
 
 // catalogs read what a database knows about the tables and views of a prefix, with the prefix dbq_ for any.
@@ -119,30 +112,22 @@ var catalogs = map[string]func(t *testing.T, db *sql.DB, prefix string) string{
 func rowsOf(t *testing.T, db *sql.DB, prefix, query string) string {
 	t.Helper()
 	rows, err := db.QueryContext(context.WithoutCancel(t.Context()), strings.ReplaceAll(query, "{prefix}", prefix))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer rows.Close()
 	names, err := rows.Columns()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var b strings.Builder
 	for rows.Next() {
 		values, to := make([]sql.NullString, len(names)), make([]any, len(names))
 		for i := range values {
 			to[i] = &values[i]
 		}
-		if err := rows.Scan(to...); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, rows.Scan(to...))
 		for _, value := range values {
 			b.WriteString(value.String + "\t")
 		}
 		b.WriteString("\n")
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, rows.Err())
 	return strings.ReplaceAll(b.String(), prefix, "dbq_")
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/store"
 )
 
@@ -16,9 +17,7 @@ func TestViewsShowEveryTask(t *testing.T) {
 	onEngines(t, func(t *testing.T, _ target, dsn string) {
 		prefix := ownPrefix(t, dsn)
 		c, err := dbq.Open(t.Context(), dsn, dbq.WithPrefix(prefix), dbq.WithMigrate())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		t.Cleanup(func() { c.Close() })
 		ended := endStrangely(t, c.Queue("ä 😀 'q'"))
 
@@ -33,9 +32,7 @@ func TestViewsShowEveryTask(t *testing.T) {
 				t.Cleanup(func() { u.revoke("GRANT SELECT ON " + view) })
 			}
 			reader, err := dbq.Open(t.Context(), as(t, dsn, u.name), dbq.WithPrefix(prefix))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			defer reader.Close()
 			db = reader.DB()
 			if _, err := db.ExecContext(t.Context(), "SELECT id FROM "+prefix+"task"); err == nil {
@@ -83,9 +80,7 @@ func endStrangely(t *testing.T, q *dbq.Queue) (ended int) {
 		}
 		l := tasks[0].Lease
 		l.Progress = []byte(result)
-		if err := q.Complete(ctx, l, []byte(result)); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, q.Complete(ctx, l, []byte(result)))
 	}
 	last := time.Date(9999, 12, 31, 12, 0, 0, 0, time.UTC)
 	if _, err := q.Enqueue(ctx, dbq.NewTask{RunAt: last}); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/internal/dialecttest"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 func TestOpenReadsADSN(t *testing.T) {
@@ -75,9 +76,7 @@ func TestWeakTLSIsReported(t *testing.T) {
 		"?tls=skip-verify": "does not check", "?tls=preferred": "without TLS",
 	} {
 		pool, err := Open(t.Context(), "mysql://app:hush@h/d"+params)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		if got := pool.Caution; (got == "") != (want == "") || !strings.Contains(got, want) {
 			t.Errorf("%q: the caution is %q, want %q", params, got, want)
 		}
@@ -113,9 +112,7 @@ func TestPasswordWithSpecialCharacters(t *testing.T) {
 		t.Errorf("%s: got addresses %v", dsn, addresses)
 	}
 	pool, err := Open(t.Context(), dsn+"?pool_max_conns=3")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer pool.Close()
 	err = pool.Write.PingContext(t.Context()) // nobody listens there
 	if got := (Dialect{}).Classify(err); got != dialect.Unavailable || strings.Contains(err.Error(), "w?o") {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/internal/dialecttest"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/google/uuid"
 )
@@ -34,9 +35,7 @@ func migrated(t *testing.T, dsn string) *sqlrun.Session {
 
 func must(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 }
 
 // fill adds n rows of queue work by one statement. Values are for state, priority, attempt, fence, due_at, lease_end

@@ -12,6 +12,7 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/internal/dialecttest"
 	"github.com/dbq-go/dbq/dialect/internal/search"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 )
 
@@ -23,25 +24,19 @@ func TestPlansDoNotDependOnWhenSessionBegan(t *testing.T) {
 		s := emptySession(t, dsn)
 		task := s.Names.Table("task")
 		conn, err := s.Pool.Write.Conn(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		defer conn.Close()
 		names := runAged(t, s, conn)
 		exec(t.Context(), t, s.Pool.Write, `INSERT INTO `+task+` (id, queue, kind, state, priority, max_attempts, due,
   created, updated) SELECT gen_random_uuid(), 'q', 'k', 0, 5, 9, 1, 1, 1 FROM generate_series(1, 100000)`)
 		rows, err := conn.QueryContext(t.Context(),
 			"SELECT name, statement, cardinality(parameter_types) FROM pg_prepared_statements WHERE generic_plans > 0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		explain := map[string]string{} // by the name of a statement of dbq
 		for rows.Next() {
 			var prepared, text string
 			var values int
-			if err := rows.Scan(&prepared, &text, &values); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, rows.Scan(&prepared, &text, &values))
 			if name := names[text]; name != "" {
 				nulls := strings.TrimSuffix(strings.Repeat("NULL, ", values), ", ")
 				explain[name] = strings.TrimSuffix(fmt.Sprintf("EXPLAIN EXECUTE %s (%s)", prepared, nulls), " ()")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/internal/dialecttest"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -106,9 +107,7 @@ func onConn(s *sqlrun.Session, statements ...string) func(t *testing.T) error {
 func own(t *testing.T, s *sqlrun.Session) *sql.Conn {
 	t.Helper()
 	conn, err := s.Pool.Write.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() {
 		_ = conn.Raw(func(any) error { return errors.New("not to be used again") })
 		_, _ = conn.ExecContext(context.Background(), "ROLLBACK")
@@ -120,9 +119,7 @@ func own(t *testing.T, s *sqlrun.Session) *sql.Conn {
 
 func must(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 }
 
 func whileLocked(t *testing.T, s *sqlrun.Session, f func(*testing.T) error) error {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/internal/dialecttest"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -227,9 +228,7 @@ func planText(t *testing.T, conn *sql.Conn, explain string) string {
 	var plan strings.Builder
 	for rows.Next() {
 		var line string
-		if err := rows.Scan(&line); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, rows.Scan(&line))
 		plan.WriteString(line + "\n")
 	}
 	if err := rows.Err(); err != nil {

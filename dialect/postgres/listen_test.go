@@ -6,6 +6,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // A server that ends idle sessions does not end one that listens, and is idle until something happens.
@@ -16,9 +18,7 @@ func TestIdleListenerListens(t *testing.T) {
 		t.Skip("set DBQ_TEST_POSTGRES18_DSN")
 	}
 	pool, err := Open(t.Context(), dsn+"&idle_session_timeout=1s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer pool.Close()
 	ctx, stop := context.WithTimeout(t.Context(), 2*time.Second)
 	defer stop()

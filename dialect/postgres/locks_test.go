@@ -6,6 +6,7 @@ import (
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/internal/dialecttest"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 )
 
@@ -15,9 +16,7 @@ func TestLocksDoNotDependOnHowTheSchemaIsNamed(t *testing.T) {
 	onEachServer(t, func(t *testing.T, dsn string) {
 		named := migrated(t, dsn)
 		pool, err := Open(t.Context(), with(dsn, "search_path="+named.Names.Schema))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		defer pool.Close()
 		byPath := dialecttest.Session(t, Dialect{}, pool, dialect.Names{Prefix: named.Names.Prefix})
 		args := dialect.Args{"name": named.Names.Prefix, "queue": "work"}

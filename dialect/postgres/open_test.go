@@ -6,6 +6,7 @@ import (
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/internal/dialecttest"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/redact"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -25,9 +26,7 @@ func TestTakeConns(t *testing.T) {
 		"pool_max_conns=10000&options=-c%20a": {10000, "options=-c+a"},
 	} {
 		params, err := url.ParseQuery(query)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		if conns, err := takeConns(params); err != nil || conns != want.conns || params.Encode() != want.rest {
 			t.Errorf("%s: got %d %s %v, want %d %s", query, conns, params.Encode(), err, want.conns, want.rest)
 		}
@@ -104,9 +103,7 @@ func TestUnreadableDSNKeepsItsPassword(t *testing.T) {
 func TestOpenDoesNotConnect(t *testing.T) {
 	t.Parallel()
 	pool, err := Open(t.Context(), "postgresql://app@127.0.0.1:1/d?pool_max_conns=3")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer pool.Close()
 	if got := pool.Write.Stats().MaxOpenConnections; got != 3 {
 		t.Errorf("the pool takes %d connections, want 3", got)
@@ -157,9 +154,7 @@ func TestDSNListsServers(t *testing.T) {
 func TestParametersKeepSpacesAndPluses(t *testing.T) {
 	t.Parallel()
 	cfg, _, _, err := config("postgres://app@h/d?default_transaction_isolation=repeatable%20read&options=-c%20a%3D1%2B2")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	got := cfg.RuntimeParams
 	if got["default_transaction_isolation"] != "repeatable read" || got["options"] != "-c a=1+2" {
 		t.Errorf("got %v", got)

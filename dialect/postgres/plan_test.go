@@ -11,6 +11,7 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/internal/dialecttest"
 	"github.com/dbq-go/dbq/dialect/postgres"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/google/uuid"
 )
@@ -48,9 +49,7 @@ func TestCostOfEachStatementIsThatOfItsBatch(t *testing.T) {
 func plans(t *testing.T, dsn string) {
 	s := planSession(t, dsn)
 	conn, err := s.Pool.Caller.Conn(t.Context()) // whose planner may choose a sequential scan
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer conn.Close()
 	// A queue's statistics are often old: they may be from when it was empty.
 	t.Run("analyzed when empty", func(t *testing.T) { planEach(t, s, conn) })
@@ -281,9 +280,7 @@ func (e *explainer) rows(n int, where string) (dialect.Col[uuid.UUID], dialect.C
 func emptySession(t *testing.T, dsn string) *sqlrun.Session {
 	t.Helper()
 	pool, err := postgres.Open(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { pool.Close() })
 	names := dialect.Names{Prefix: fmt.Sprintf("plan%d_", time.Now().UnixNano()%1e9)}
 	s := sqlrun.NewSession(postgres.Dialect{}, pool, dialect.Server{}, names)

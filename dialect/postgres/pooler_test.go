@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -30,9 +31,7 @@ func TestPooler(t *testing.T) {
 				with = dsn + "&default_query_exec_mode=" + mode
 			}
 			pool, err := Open(t.Context(), with)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			defer pool.Close()
 			for range 20 { // found each time, whichever of its servers a client gets
 				wantPooler(t, pool.Write, refused, mode)
@@ -105,9 +104,7 @@ func TestDirectConnectionHasNoPooler(t *testing.T) {
 		t.Skip("set DBQ_TEST_POSTGRES18_DSN")
 	}
 	pool, err := Open(t.Context(), dsn+"&pool_max_conns=1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer pool.Close()
 	if server, err := (Dialect{}).Probe(t.Context(), pool.Write); err != nil || server.Pooler != "" {
 		t.Errorf("got %+v, %v, want no pooler", server, err)

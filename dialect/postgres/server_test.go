@@ -11,6 +11,7 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/internal/dialecttest"
 	"github.com/dbq-go/dbq/dialect/internal/version"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 )
 
@@ -32,14 +33,10 @@ func migrated(t *testing.T, dsn string) *sqlrun.Session {
 func TestProbe(t *testing.T) {
 	onEachServer(t, func(t *testing.T, dsn string) {
 		pool, err := Open(t.Context(), dsn)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		defer pool.Close()
 		s, err := Dialect{}.Probe(t.Context(), pool.Write)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		if s.Product == "" || s.Version == "" || s.Version == "?" || len(s.Strategies) == 0 ||
 			s.MaxPayload == 0 || s.Precision == 0 {
 			t.Errorf("got %+v", s)
@@ -54,9 +51,7 @@ func TestProbe(t *testing.T) {
 func TestProbeRefusesAServerThatTakesNoWrites(t *testing.T) {
 	onEachServer(t, func(t *testing.T, dsn string) {
 		pool, err := Open(t.Context(), with(dsn, "default_transaction_read_only=on"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		defer pool.Close()
 		if s, err := (Dialect{}).Probe(t.Context(), pool.Write); err == nil || !strings.Contains(err.Error(), "no writes") {
 			t.Errorf("got %+v, %v", s, err)
@@ -70,9 +65,7 @@ func TestProbeDetectsOtherIsolationLevels(t *testing.T) {
 			"read%20committed": false, "repeatable%20read": true, "serializable": true,
 		} {
 			pool, err := Open(t.Context(), with(dsn, "default_transaction_isolation="+isolation))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			s, err := Dialect{}.Probe(t.Context(), pool.Write)
 			if err != nil || s.ExplicitTx != want {
 				t.Errorf("%s: got %+v, %v, want ExplicitTx %v", isolation, s, err, want)
@@ -99,14 +92,10 @@ func TestConnectionGoesToTheServerThatTakesWrites(t *testing.T) {
 	}
 	for i, dsn := range nodes {
 		u, err := url.Parse(dsn)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		u.Host = "127.0.0.1:1," + u.Host
 		pool, err := Open(t.Context(), u.String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		var standby bool
 		err = pool.Write.QueryRowContext(t.Context(), "SELECT pg_is_in_recovery()").Scan(&standby)
 		if err != nil || standby {
@@ -116,9 +105,7 @@ func TestConnectionGoesToTheServerThatTakesWrites(t *testing.T) {
 
 		u.Host = "127.0.0.1:1,127.0.0.1:2"
 		none, err := Open(t.Context(), u.String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		if err := none.Write.PingContext(t.Context()); (Dialect{}).Classify(err) != dialect.Unavailable {
 			t.Errorf("nobody listens: got %v, want unavailable", err)
 		}
@@ -131,17 +118,13 @@ func TestTextIsUTF8(t *testing.T) {
 	onEachServer(t, func(t *testing.T, dsn string) {
 		dsn += "&client_encoding=LATIN1"
 		pool, err := Open(t.Context(), dsn)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		defer pool.Close()
 		if _, err := (Dialect{}).Probe(t.Context(), pool.Write); err != nil {
 			t.Error(err)
 		}
 		own, err := sql.Open("pgx", dsn)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		defer own.Close()
 		_, err = Dialect{}.Probe(t.Context(), own)
 		if !errors.Is(err, dialect.ErrServer) || !strings.Contains(err.Error(), "client_encoding=LATIN1") {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // locked opens a file twice, and gives a connection that writes to it while another one, of another process as far as
@@ -25,9 +26,7 @@ func locked(t *testing.T, timeout string) (write *sql.DB, free func()) {
 		t.Fatal(err)
 	}
 	tx, err := other.BeginTx(t.Context(), nil) // immediate
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return write, func() {
 		if err := tx.Rollback(); err != nil {
 			t.Error(err)

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"testing"
 
+	"github.com/dbq-go/dbq/internal/check"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 )
@@ -40,9 +41,7 @@ func operations(t *testing.T, rows *sql.Rows) []string {
 	for rows.Next() {
 		var step string
 		unused := []any{new(any), &step, new(any), new(any), new(any), new(any), new(any), new(any)}
-		if err := rows.Scan(unused...); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, rows.Scan(unused...))
 		out = append(out, step)
 	}
 	if err := rows.Err(); err != nil || len(out) == 0 {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/internal/dialecttest"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 )
 
@@ -68,9 +69,7 @@ func TestClassifyRealErrors(t *testing.T) {
 			if err := conn.QueryRowContext(t.Context(), "SELECT count(*) FROM dbq_task").Scan(&n); err != nil {
 				return err
 			}
-			if err := write(first)(t, s); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, write(first)(t, s))
 			_, err := conn.ExecContext(t.Context(), "DELETE FROM dbq_task")
 			return errors.Join(err, rollback(t, conn))
 		}, dialect.Conflict},
@@ -104,14 +103,10 @@ func TestClassifyReadOnlyFile(t *testing.T) {
 	t.Parallel()
 	s := migrated(t, "")
 	var path string
-	if err := s.Pool.Read.QueryRowContext(t.Context(), "SELECT file FROM pragma_database_list").Scan(&path); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, s.Pool.Read.QueryRowContext(t.Context(), "SELECT file FROM pragma_database_list").Scan(&path))
 	// The rights of a file do not stop root: the file is opened to read.
 	db, err := sql.Open("sqlite", "file:"+path+"?mode=ro")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer db.Close()
 	_, err = db.ExecContext(t.Context(), "DELETE FROM dbq_task")
 	if got := (Dialect{}).Classify(err); err == nil || got != dialect.Denied {
@@ -122,9 +117,7 @@ func TestClassifyReadOnlyFile(t *testing.T) {
 func TestClassifyAFileThatIsNoDatabase(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "q.db")
-	if err := os.WriteFile(path, []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(path, []byte(strings.Repeat("no database ", 1000)), 0o600))
 	pool, err := Open(t.Context(), "sqlite:"+path)
 	if err == nil {
 		pool.Close()
@@ -155,9 +148,7 @@ func TestClassifyWhileOthersMigrate(t *testing.T) {
 	for {
 		select {
 		case err := <-done:
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			if seen[dialect.Missing] == 0 || len(seen) > 2 || len(seen) == 2 && seen[dialect.Conflict] == 0 {
 				t.Errorf("got %v, want only missing and conflict", seen)
 			}
@@ -179,18 +170,12 @@ func TestClassifyForeignErrors(t *testing.T) {
 func rawConn(t *testing.T, s *sqlrun.Session) *sql.Conn {
 	t.Helper()
 	var path string
-	if err := s.Pool.Read.QueryRowContext(t.Context(), "SELECT file FROM pragma_database_list").Scan(&path); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, s.Pool.Read.QueryRowContext(t.Context(), "SELECT file FROM pragma_database_list").Scan(&path))
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(20)")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { db.Close() })
 	conn, err := db.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { conn.Close() })
 	return conn
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/check"
 	"modernc.org/sqlite"
 )
 
@@ -35,9 +36,7 @@ func newGroup(t *testing.T) *groupFixture {
 	s.group = &groupCommit{patience: s.pool.Patience}
 	s.exec("CREATE TABLE t (id TEXT PRIMARY KEY, size INTEGER) STRICT")
 	one, err := s.pool.Write.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer one.Close()
 	err = one.Raw(func(on any) error {
 		hooks := on.(*conn).driverConn.(sqlite.HookRegisterer)
@@ -55,9 +54,7 @@ func newGroup(t *testing.T) *groupFixture {
 		})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return s
 }
 

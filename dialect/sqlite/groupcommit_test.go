@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/google/uuid"
 )
 
@@ -194,9 +195,7 @@ func TestGroupCommitIncludesLaterCaller(t *testing.T) {
 func TestGroupCommitCancelledWhileAnotherProcessHasTheLock(t *testing.T) {
 	s, a := newGroup(t), newAnswers()
 	other, err := openFile(t, s.path, "").Write.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	release := s.holdConn()
 	ctx, cancel := context.WithCancel(t.Context())
 	s.call(ctx, a, "leader")

@@ -12,6 +12,7 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/internal/dialecttest"
 	"github.com/dbq-go/dbq/dialect/internal/version"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 func TestSplitDSN(t *testing.T) {
@@ -84,9 +85,7 @@ func TestOpenSetsEveryConnectionUp(t *testing.T) {
 func TestMemoryIsOneDatabase(t *testing.T) {
 	t.Parallel()
 	pool, err := Open(t.Context(), "sqlite::memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { pool.Close() })
 	if pool.Write != pool.Read || pool.Write.Stats().MaxOpenConnections != 1 {
 		t.Errorf("a database in memory wants one connection for all: %+v", pool.Write.Stats())
@@ -96,25 +95,19 @@ func TestMemoryIsOneDatabase(t *testing.T) {
 func TestMemoryOutlivesItsConnection(t *testing.T) {
 	t.Parallel()
 	pool, err := Open(t.Context(), "sqlite::memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { pool.Close() })
 	if _, err := pool.Write.ExecContext(t.Context(), "CREATE TABLE kept (x)"); err != nil {
 		t.Fatal(err)
 	}
 	conn, err := pool.Write.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // what happens to it when a write was cut off
 	if _, err := pool.Write.ExecContext(t.Context(), "INSERT INTO kept VALUES (1)"); err != nil {
 		t.Error(err)
 	}
 	other, err := Open(t.Context(), "sqlite::memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { other.Close() })
 	if _, err := other.Write.ExecContext(t.Context(), "INSERT INTO kept VALUES (1)"); err == nil {
 		t.Error("two databases in memory are one")
@@ -133,9 +126,7 @@ func TestProbe(t *testing.T) {
 	t.Parallel()
 	pool := openFile(t, filepath.Join(t.TempDir(), "q.db"), "")
 	s, err := Dialect{}.Probe(t.Context(), pool.Read)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	strategies := []dialect.Strategy{dialect.CAS}
 	if s.Product != "SQLite" || !version.AtLeast(s.Version, 3, 42) || s.MaxPayload == 0 ||
 		!slices.Equal(s.Strategies, strategies) {
@@ -151,9 +142,7 @@ func TestProbe(t *testing.T) {
 func openFile(t *testing.T, path, params string) dialect.Pool {
 	t.Helper()
 	pool, err := Open(context.WithoutCancel(t.Context()), "sqlite:"+path+params)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { pool.Close() })
 	return pool
 }

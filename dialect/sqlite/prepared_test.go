@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // onConn opens a file and gives f its writing connection, as database/sql and as the driver see it.
@@ -14,19 +16,13 @@ func onConn(t *testing.T, f func(ctx context.Context, c *sql.Conn, inner *conn))
 	t.Helper()
 	t.Parallel()
 	pool, err := Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "prepared.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { pool.Close() })
 	c, err := pool.Write.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer c.Close()
 	var inner *conn
-	if err := c.Raw(func(driverConn any) error { inner = driverConn.(*conn); return nil }); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, c.Raw(func(driverConn any) error { inner = driverConn.(*conn); return nil }))
 	f(t.Context(), c, inner)
 }
 
@@ -74,9 +70,7 @@ func TestStatementIsPreparedOnce(t *testing.T) {
 func read(t *testing.T, c *sql.Conn, text string) int {
 	t.Helper()
 	rows, err := c.QueryContext(t.Context(), text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer rows.Close()
 	types, err := rows.ColumnTypes()
 	if err != nil || types[0].DatabaseTypeName() != "INTEGER" {
@@ -120,25 +114,17 @@ func TestOneStatementRunsTwiceAtOnce(t *testing.T) {
 	onConn(t, func(ctx context.Context, c *sql.Conn, inner *conn) {
 		const text = "SELECT value FROM json_each('[1,2,3]')"
 		outer, err := c.QueryContext(ctx, text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		defer outer.Close()
 		sum := 0
 		for outer.Next() {
 			var a int
-			if err := outer.Scan(&a); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, outer.Scan(&a))
 			within, err := c.QueryContext(ctx, text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			for within.Next() {
 				var b int
-				if err := within.Scan(&b); err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, within.Scan(&b))
 				sum += a * b
 			}
 			if err := within.Close(); err != nil {

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // A database that dbq makes is its owner's, with the files beside it; one that is there keeps its mode.
@@ -14,22 +16,16 @@ func TestNewFilesArePrivate(t *testing.T) {
 	mode := func(path string) os.FileMode {
 		t.Helper()
 		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		return info.Mode().Perm()
 	}
 	for _, c := range []struct{ before, want os.FileMode }{{0, 0o600}, {0o640, 0o640}} {
 		path := filepath.Join(t.TempDir(), "q.db")
 		if c.before != 0 {
-			if err := os.WriteFile(path, nil, c.before); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, os.WriteFile(path, nil, c.before))
 		}
 		pool, err := Open(t.Context(), "sqlite:"+path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		if _, err := pool.Write.ExecContext(t.Context(), "CREATE TABLE kept (x)"); err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/internal/dialecttest"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 )
 
@@ -27,9 +28,7 @@ INSERT INTO dbq_task
         created, updated, payload, result)
 VALUES (x'0198c1f2000070008000000000000001', 'mail', '', 3, 0, 5, 1700000000123000,
         0, 0, x'00ff', CAST('no route' AS BLOB))`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	type line struct {
 		id, state, due string
 		payloadBytes   int
@@ -39,9 +38,7 @@ VALUES (x'0198c1f2000070008000000000000001', 'mail', '', 3, 0, 5, 17000000001230
 	var got line
 	err = s.Pool.Read.QueryRowContext(t.Context(), "SELECT id, state, due, payload_bytes, result FROM dbq_tasks").
 		Scan(&got.id, &got.state, &got.due, &got.payloadBytes, &got.result)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

@@ -4,14 +4,14 @@ import (
 	"fmt"
 	"math"
 	"testing"
+
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 func TestEachCallerIsLimitedAlone(t *testing.T) {
 	t.Parallel()
 	l, err := New(0.001, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for i, free := range []bool{true, true, false, false} {
 		if wait := l.Wait("ann"); (wait == 0) != free {
 			t.Errorf("request %d must wait %v", i+1, wait)
@@ -21,9 +21,7 @@ func TestEachCallerIsLimitedAlone(t *testing.T) {
 		t.Errorf("another caller must wait %v", wait)
 	}
 	none, err := New(0, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for range 1000 {
 		if wait := none.Wait("ann"); wait != 0 {
 			t.Fatalf("without a limit, a caller must wait %v", wait)
@@ -34,9 +32,7 @@ func TestEachCallerIsLimitedAlone(t *testing.T) {
 func TestNumberOfCallersIsBounded(t *testing.T) {
 	t.Parallel()
 	l, err := New(0.001, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for i := range maxCallers + 100 {
 		if wait := l.Wait(fmt.Sprint(i)); wait != 0 {
 			t.Fatalf("caller %d must wait %v", i, wait)

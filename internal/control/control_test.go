@@ -13,6 +13,7 @@ import (
 	"github.com/dbq-go/dbq"
 	_ "github.com/dbq-go/dbq/dialect/sqlite"
 	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/control"
 	"github.com/google/uuid"
 )
@@ -44,9 +45,7 @@ func open(t *testing.T) fixture {
 	t.Helper()
 	t.Parallel()
 	client, err := dbq.Open(t.Context(), "sqlite::memory:", dbq.WithMigrate())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { client.Close() })
 	f := fixture{T: t, client: client, woken: &calls{}}
 	f.Control = f.another()

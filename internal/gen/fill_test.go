@@ -10,6 +10,7 @@ import (
 
 	"github.com/dbq-go/dbq/conformance"
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 func TestFillTableRequiresItsMarkers(t *testing.T) {
@@ -33,15 +34,11 @@ func TestFillCode(t *testing.T) {
 	root := t.TempDir()
 	const source = "package p\n\n// A is one.\nconst (\n\tA = 1\n\tB = 2\n)\n\n" +
 		"// F does it.\nfunc (x T) F() {}\n\ntype T int\n"
-	if err := os.WriteFile(filepath.Join(root, "p.go"), []byte(source), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(filepath.Join(root, "p.go"), []byte(source), 0o600))
 	const program = "package p\n\nimport (\n\t\"errors\"\n\t\"fmt\"\n\n\tq \"x.y/z\"\n)\n\n" +
 		"func Print() { fmt.Println(q.Text) }\n"
 	longer := program + "\nvar E = errors.New(\"\")\n"
-	if err := os.WriteFile(filepath.Join(root, "q.go"), []byte(longer), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(filepath.Join(root, "q.go"), []byte(longer), 0o600))
 	part := func(kind, mark, code string) string {
 		return "text\n<!-- " + kind + ": " + mark + " -->\n```go\n" + code + "```\nmore\n"
 	}
@@ -103,9 +100,7 @@ func TestReportTable(t *testing.T) {
 		}
 	}
 	file := filepath.Join(t.TempDir(), "reports.csv")
-	if err := all.write(file); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, all.write(file))
 	if read, err := readCounts(file); err != nil || read.table() != table {
 		t.Errorf("written and read (%v) it is:\n%s", err, read.table())
 	}

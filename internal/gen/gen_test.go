@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/state"
 )
 
@@ -16,9 +17,7 @@ func TestGeneratedFilesAreUpToDate(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..")
 	want, err := pages(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for _, path := range slices.Sorted(maps.Keys(want)) {
 		got, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(path)))
 		if err != nil || string(got) != want[path] {
@@ -30,13 +29,9 @@ func TestGeneratedFilesAreUpToDate(t *testing.T) {
 func TestGenerateIsDeterministic(t *testing.T) {
 	t.Parallel()
 	again, err := pages(filepath.Join("..", ".."))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	first, err := pages(filepath.Join("..", ".."))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if !maps.Equal(first, again) {
 		t.Error("two runs differ")
 	}
@@ -52,9 +47,7 @@ func TestCommentsAreOfStatements(t *testing.T) {
 	all, pages := "", map[string]string{}
 	for _, d := range engines {
 		page, err := sqlPage(d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		pages[d.Name()] = page
 		all += page
 	}
@@ -91,9 +84,7 @@ func TestCommentsSayWhetherStatementsWrite(t *testing.T) {
 	change := regexp.MustCompile(`\b(INSERT|DELETE|DROP|UPDATE\s+(OR \w+ |/\*.*?\*/ )?(dbq_|\())`)
 	for _, d := range engines {
 		all, err := statements(d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		for _, s := range all {
 			text := strings.Join(append(s.texts, s.batch.SQL, s.batch.Row), "\n")
 			changes := change.MatchString(noChange.ReplaceAllLiteralString(text, ""))
@@ -107,9 +98,7 @@ func TestCommentsSayWhetherStatementsWrite(t *testing.T) {
 func TestStateWithoutCommentIsAnError(t *testing.T) {
 	t.Parallel()
 	source := filepath.Join(t.TempDir(), "state.go")
-	if err := os.WriteFile(source, []byte("package state\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(source, []byte("package state\n"), 0o600))
 	if _, err := statesPage(source); err == nil {
 		t.Error("got no error for a state without a comment")
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/mysql"
 	"github.com/dbq-go/dbq/dialect/postgres"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 )
 
@@ -19,9 +20,7 @@ import (
 func TestGrantsCoverColumns(t *testing.T) {
 	t.Parallel()
 	security, err := os.ReadFile("../../SECURITY.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	column := regexp.MustCompile(`\bt\.(\w+)`)
 	for _, role := range []string{"operator", "monitor"} {
 		granted := map[string]bool{}
@@ -50,9 +49,7 @@ func TestGrantsCoverColumns(t *testing.T) {
 func TestGrantsCoverUpdates(t *testing.T) {
 	t.Parallel()
 	security, err := os.ReadFile("../../SECURITY.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	grant := regexp.MustCompile(`GRANT (SELECT|UPDATE) \(([^)]*)\)\s+ON dbq_task TO producer;(.*)`)
 	all, used := map[string]bool{}, map[string]bool{} // the columns of the grants of UPDATE
 	for _, d := range []dialect.Dialect{postgres.Dialect{}, mysql.Dialect{}} {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/dbq-go/dbq/conformance"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // TestReportsAreOfThisSuite: no published count is of a group that the suite does not have any more, or of more laws
@@ -14,13 +15,9 @@ import (
 func TestReportsAreOfThisSuite(t *testing.T) {
 	t.Parallel()
 	all, err := readCounts("../../" + reportsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	readme, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	laws := map[string]int{}
 	for _, law := range conformance.Cases() {
 		laws[law.Group]++
@@ -47,9 +44,7 @@ func TestReportsAreOfThisSuite(t *testing.T) {
 		n := 0
 		for _, text := range line[colPassed:] {
 			k, err := strconv.Atoi(text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			n += k
 		}
 		if n > laws[line[colGroup]] {

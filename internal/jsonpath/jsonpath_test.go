@@ -7,15 +7,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 func paths(t testing.TB, texts ...string) (out []Path) {
 	t.Helper()
 	for _, text := range texts {
 		p, err := Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		out = append(out, p)
 	}
 	return out

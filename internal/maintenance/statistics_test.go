@@ -11,6 +11,7 @@ import (
 	"github.com/dbq-go/dbq"
 	_ "github.com/dbq-go/dbq/dialect/sqlite"
 	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/series"
 )
 
@@ -18,9 +19,7 @@ import (
 func newStatistics(t *testing.T, file string) (*Statistics, *dbq.Queue) {
 	t.Helper()
 	c, err := dbq.Open(t.Context(), "sqlite:"+file, dbq.WithMigrate())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { c.Close() })
 	return &Statistics{Member: Member{Core: access.Of(c), Name: c.Info().ID}}, c.Queue("q")
 }
@@ -35,9 +34,7 @@ func (s *Statistics) sum(t *testing.T) (p series.Period) {
 	t.Helper()
 	now := time.Now()
 	all, err := s.Core.Store.Series(t.Context(), "q", now.Add(-30*time.Minute), now.Add(30*time.Minute), time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for i := range all.Periods {
 		p.Add(&all.Periods[i])
 	}
@@ -84,9 +81,7 @@ func TestReportsFollowAClockThatWasSetBack(t *testing.T) {
 		s.last += time.Hour.Microseconds() // as if the clock had been ahead
 	}
 	s.put(t.Context(), started(5), time.Minute/2)
-	if err := s.flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, s.flush(t.Context()))
 	if got := s.sum(t); got.Started != 12 {
 		t.Errorf("%d attempts are reported, want 12", got.Started)
 	}
@@ -101,20 +96,14 @@ func TestAClockThatWasAheadHidesNothing(t *testing.T) {
 	report := func(after time.Duration, n int64) {
 		t.Helper()
 		p := series.Period{Queue: "q", Since: start.Add(after).UnixMicro(), Counts: series.Counts{Started: n}}
-		if err := st.AddReport(t.Context(), "w", p); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, st.AddReport(t.Context(), "w", p))
 	}
 	rollUp := func(after time.Duration, want int64) {
 		t.Helper()
-		if err := st.RollUp(t.Context(), start.Add(after).UnixMicro()); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, st.RollUp(t.Context(), start.Add(after).UnixMicro()))
 		for _, step := range []time.Duration{time.Minute, time.Hour, 24 * time.Hour} {
 			all, err := st.Series(t.Context(), "q", start, start.AddDate(0, 0, 3), step)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			var got int64
 			for _, p := range all.Periods {
 				got += p.Started
@@ -167,9 +156,7 @@ func TestOneMemberSamples(t *testing.T) {
 	leaders := 0
 	for _, s := range members {
 		leads, err := s.Core.Control.TryLead(t.Context(), "statistics", s.Name, sampleLease)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		if leads {
 			leaders++
 		}
@@ -197,9 +184,7 @@ func TestBurstsAreEstimated(t *testing.T) {
 		}
 	}
 	err := s.Core.Store.Sample(t.Context(), minute.UnixMicro(), func(string) bool { return false })
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if n := s.sum(t).Enqueued; n < tasks*9/10 || n > tasks*11/10 {
 		t.Errorf("%d tasks are estimated, want about %d", n, tasks)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // secrets are passwords as people write them into DSNs, escaped or not, by what is odd about them. Each holds "hush".
@@ -77,9 +78,7 @@ func TestTargetShowsNoPassword(t *testing.T) {
 			d, err := dialect.ParseDSN(dsn)
 			target := TargetOf(dsn)
 			text, jsonErr := json.Marshal(map[string]any{"target": target, "dsn": d})
-			if jsonErr != nil {
-				t.Fatal(jsonErr)
-			}
+			check.OK(t, jsonErr)
 			for _, shown := range []string{
 				target.String(),
 				fmt.Sprintf("%v %+v %#v %q %s", d, d, d, d, d),

@@ -8,22 +8,19 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // TestSampleData fills a database, and has its workers work until each of their queues has a newly completed task.
 func TestSampleData(t *testing.T) {
 	t.Parallel()
 	c := dbqtest.New(t).Client
-	if err := Fill(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, Fill(t.Context(), c))
 	ops := admin.New(c)
 	count := func(queue string) map[dbq.State]int64 {
 		t.Helper()
 		s, err := ops.StatsOf(t.Context(), queue)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		return s.Count
 	}
 	before := map[string]int64{}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 func TestTryEndsWhenTheServerIsSilent(t *testing.T) {
@@ -67,9 +68,7 @@ func TestTryGoesOnWhileAnAnswerArrives(t *testing.T) {
 		defer there.Close()
 		dial := func(context.Context, string, string) (net.Conn, error) { return here, nil }
 		line, err := dialect.Dialer(dial).Dial(try, "", "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		defer line.Close()
 		go func() {
 			for range 5 {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // server is a database that writes down what it is told and fails where it is asked to.
@@ -155,9 +156,7 @@ func do(s *Session) error       { return s.Do(context.Background(), run("WORK"))
 func TestExplicitTxWrapsEachWrite(t *testing.T) {
 	t.Parallel()
 	db := &server{}
-	if err := do(session(t, db, dialect.Server{ExplicitTx: true})); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, do(session(t, db, dialect.Server{ExplicitTx: true})))
 	if got, want := db.said(), []string{"SET", "BEGIN", "WORK", "COMMIT"}; !slices.Equal(got, want) {
 		t.Errorf("the server was told %q, want %q", got, want)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/errs"
 )
 
@@ -18,9 +19,7 @@ func TestRateIsNeverExceeded(t *testing.T) {
 		{700_000, time.Millisecond, 1}, {999_999, time.Second, 1000}, {1, 24 * time.Hour, 3},
 		{1_000_000, time.Second, 1_000_000},
 	} {
-		if err := r.check(); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, r.check())
 		type start struct {
 			at int64
 			n  int

@@ -11,6 +11,7 @@ import (
 	"github.com/dbq-go/dbq"
 	_ "github.com/dbq-go/dbq/dialect/sqlite"
 	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/store"
 	"github.com/google/uuid"
 )
@@ -18,9 +19,7 @@ import (
 func open(t *testing.T) (*dbq.Client, *store.Store) {
 	t.Helper()
 	c, err := dbq.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db"), dbq.WithMigrate())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c, access.Of(c).Store
 }
@@ -41,9 +40,7 @@ func oldCompleted(t *testing.T, c *dbq.Client, queue string, n int, ago time.Dur
 	_, err := c.DB().ExecContext(t.Context(), fmt.Sprintf(
 		"UPDATE dbq_task SET state = %d, due = NULL, updated = %d WHERE queue = '%s'",
 		dbq.StateCompleted, at.UnixMicro(), queue))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return ids
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
@@ -173,9 +174,7 @@ func TestUniqueDecides(t *testing.T) {
 			k.rows = append(k.rows, i)
 		}
 		b.keys, b.out = []*uniqueKey{k}, make([]Inserted, len(b.rows))
-		if err := b.decide(t.Context(), nil); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, b.decide(t.Context(), nil))
 		if !slices.Equal(b.added, c.added) || !slices.Equal(b.out, c.out) {
 			t.Errorf("%s: added %v, outcome %+v; want %v, %+v", c.name, b.added, b.out, c.added, c.out)
 		}
@@ -204,9 +203,7 @@ func TestUniqueRepeatedEnqueueIsNoConflict(t *testing.T) {
 	waits := dialect.Row{ID: id(1), State: state.Created, Due: new(at("12:30:00"))}
 	b.locked[waits.ID] = waits
 	b.keys = []*uniqueKey{{winner: -1, rows: []int{0}, row: sqlrun.KeyRow{Task: waits.ID, Expires: 1}}}
-	if err := b.decide(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, b.decide(t.Context(), nil))
 	if want := (Inserted{ID: id(1), Duplicate: true}); b.out[0] != want || len(b.changes) > 0 || len(b.added) > 0 {
 		t.Errorf("got %+v, changes %v, added %v", b.out[0], b.changes, b.added)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/console"
 	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/schedule"
 	"github.com/dbq-go/dbq/workflow"
 	"github.com/google/uuid"
@@ -55,14 +56,10 @@ func newSite(t *testing.T) *site {
 	databases, silent := map[string]*dbq.Client{"shop": c}, slog.New(slog.DiscardHandler)
 	us := caller{auth.Principal{Name: "us", Role: auth.Admin, Queues: []string{"ours"}, Payloads: true}}
 	a, err := api.New(api.Config{Databases: databases, Authenticator: us, Logger: silent, MaxWait: time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(a.Drain)
 	pages, err := console.New(console.Config{Databases: databases, Authenticator: us, Logger: silent})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	mux := http.NewServeMux()
 	mux.Handle("/v1/", a)
 	mux.Handle("/", pages)

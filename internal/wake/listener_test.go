@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // fakeDatabase passes notifications on at once, but behind a pooler none.
@@ -80,14 +82,10 @@ func TestListenerReceivesAndReconnects(t *testing.T) {
 		if !wakeup.Uncertain {
 			t.Error("what may have come before is not uncertain")
 		}
-		if err := db.Notify(t.Context(), wakePrefix+"other 0:1 q"); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, db.Notify(t.Context(), wakePrefix+"other 0:1 q"))
 		<-w.Wait(1)
 		w.BeforeCheckout()
-		if err := db.Notify(t.Context(), wakePrefix+l.hub.id+" 0:1 q"); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, db.Notify(t.Context(), wakePrefix+l.hub.id+" 0:1 q"))
 		select {
 		case <-w.Wait(1):
 			t.Error("woken by its own hub's notification")

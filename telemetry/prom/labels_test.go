@@ -8,6 +8,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/telemetry/prom"
 	"github.com/dbq-go/dbq/worker"
@@ -18,9 +19,7 @@ import (
 func series(t *testing.T, r *prometheus.Registry, label string) (n int, values map[string]bool) {
 	t.Helper()
 	families, err := r.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	values = map[string]bool{}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
@@ -39,9 +38,7 @@ func TestRefusedNamesAreOneLabel(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewPedanticRegistry()
 	m, err := prom.New(registry)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	db := dbqtest.New(t, dbq.WithObserver(m.Call))
 	for _, name := range []string{"\xff", "a\xc3", "", "a\x00b", "a\nb", strings.Repeat("x", dbq.MaxQueueName+1)} {
 		if _, err := db.Queue(name).Enqueue(t.Context(), dbq.NewTask{}); !errors.Is(err, dbq.ErrQueueName) {
@@ -65,13 +62,9 @@ func TestSeriesAreBounded(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewPedanticRegistry()
 	m, err := prom.New(registry, prom.WithMaxQueues(10), prom.WithMaxKinds(5))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	db := dbqtest.New(t, dbq.WithObserver(m.Call))
-	if err := m.Watch(db.Client); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, m.Watch(db.Client))
 	for i := range 50 {
 		if _, err := db.Queue(fmt.Sprintf("q%02d", i)).Enqueue(t.Context(), dbq.NewTask{}); err != nil {
 			t.Fatal(err)
@@ -85,9 +78,7 @@ func TestSeriesAreBounded(t *testing.T) {
 		t.Errorf("queues %v, kinds %v", queues, kinds)
 	}
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for _, f := range families {
 		if f.GetName() != "dbq_due_tasks" {
 			continue

@@ -13,6 +13,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/telemetry/prom"
 	"github.com/dbq-go/dbq/worker"
@@ -26,13 +27,9 @@ func worked(t *testing.T) *prometheus.Registry {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	m, err := prom.New(registry)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	db := dbqtest.New(t, dbq.WithObserver(m.Call))
-	if err := m.Watch(db.Client); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, m.Watch(db.Client))
 	q := db.Queue("q")
 	if _, err := q.EnqueueMany(t.Context(), []dbq.NewTask{{Kind: "good"}, {Kind: "bad"}}); err != nil {
 		t.Fatal(err)
@@ -49,12 +46,8 @@ func worked(t *testing.T) *prometheus.Registry {
 	}
 	// One worker polls, for the metrics that only a polling one has.
 	w := worker.Worker{Queue: db.Queue("empty"), Observe: m.Work, UntilEmpty: true, Handler: worker.HandlerFunc(nil)}
-	if err := w.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := admin.New(db.Client).PauseQueue(t.Context(), "paused"); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, w.Run(t.Context()))
+	check.OK(t, admin.New(db.Client).PauseQueue(t.Context(), "paused"))
 	m.Work(worker.Observation{Type: worker.LeaseLost, Queue: "q"})
 	m.Work(worker.Observation{Type: worker.Stuck, Queue: "q"})
 	return registry
@@ -100,32 +93,22 @@ func TestCancelledTasksAreCounted(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewPedanticRegistry()
 	m, err := prom.New(registry)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	db := dbqtest.New(t)
-	if err := m.Watch(db.Client); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, m.Watch(db.Client))
 	q := db.Queue("q")
 	added, err := q.EnqueueMany(t.Context(), make([]dbq.NewTask, 5))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if _, err := db.Queue("other").Enqueue(t.Context(), dbq.NewTask{}); err != nil {
 		t.Fatal(err)
 	}
 	ops := admin.New(db.Client)
 	for i, event := range []state.Event{admin.Cancel, admin.Cancel, admin.Cancel, admin.Reject} {
-		if err := ops.Operate(t.Context(), event, added[i].ID); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, ops.Operate(t.Context(), event, added[i].ID))
 	}
 	// One of the cancelled ones runs after all, and what was rejected is POISON without having been cancelled.
 	for i, event := range map[int]state.Event{2: admin.Reenqueue, 3: admin.Quarantine} {
-		if err := ops.Operate(t.Context(), event, added[i].ID); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, ops.Operate(t.Context(), event, added[i].ID))
 	}
 	err = testutil.GatherAndCompare(registry, strings.NewReader(`
 # HELP dbq_cancelled_tasks Tasks in POISON that were cancelled, counted like dbq_tasks.
@@ -162,9 +145,7 @@ func TestMetricsAreWellFormed(t *testing.T) {
 func TestDashboardMetricsExist(t *testing.T) {
 	t.Parallel()
 	families, err := worked(t).Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	there := map[string]bool{}
 	for _, f := range families {
 		for _, suffix := range []string{"", "_bucket", "_count", "_sum"} {
@@ -172,18 +153,14 @@ func TestDashboardMetricsExist(t *testing.T) {
 		}
 	}
 	text, err := os.ReadFile("dashboard.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var dashboard struct {
 		Panels []struct {
 			Title   string
 			Targets []struct{ Expr string }
 		}
 	}
-	if err := json.Unmarshal(text, &dashboard); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, json.Unmarshal(text, &dashboard))
 	asked := map[string]bool{}
 	for _, p := range dashboard.Panels {
 		if len(p.Targets) == 0 {
@@ -210,9 +187,7 @@ func TestDeadDatabaseLeavesTheMetricsOfOthers(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	for _, name := range []string{"dead", "live"} {
 		m, err := prom.New(prometheus.WrapRegistererWith(prometheus.Labels{"database": name}, registry))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		db := dbqtest.New(t)
 		if _, err := db.Queue("q").Enqueue(t.Context(), dbq.NewTask{}); err != nil {
 			t.Fatal(err)
@@ -220,9 +195,7 @@ func TestDeadDatabaseLeavesTheMetricsOfOthers(t *testing.T) {
 		if name == "dead" {
 			db.Close()
 		}
-		if err := m.Watch(db.Client); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, m.Watch(db.Client))
 	}
 	w := httptest.NewRecorder()
 	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // echo is a server that answers each line with itself, and remembers what it was asked.
@@ -20,9 +22,7 @@ type echo struct {
 
 func newEcho(t *testing.T) *echo {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	e := &echo{Listener: l, asked: make(chan string, 100)}
 	t.Cleanup(func() { l.Close() })
 	e.running.Go(func() {
@@ -71,18 +71,14 @@ type caller struct {
 func before(t *testing.T, e *echo) *Proxy {
 	t.Helper()
 	p, err := New(e.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(p.Close)
 	return p
 }
 
 func dial(t *testing.T, p *Proxy) caller {
 	conn, err := net.Dial("tcp", p.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { conn.Close() })
 	return caller{conn, bufio.NewReader(conn)}
 }

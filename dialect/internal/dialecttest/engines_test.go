@@ -13,6 +13,7 @@ import (
 	"github.com/dbq-go/dbq/dialect/oracle"
 	"github.com/dbq-go/dbq/dialect/postgres"
 	"github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 )
 
@@ -73,16 +74,12 @@ func (e engine) migrated(t *testing.T, dsn, param string) *sqlrun.Session {
 	var s *sqlrun.Session
 	if dsn == "" {
 		pool, err := e.open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		t.Cleanup(func() { pool.Close() })
 		s = Session(t, e.dialect, pool, dialect.Names{Prefix: "dbq_"})
 	} else {
 		u, err := url.Parse(dsn)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		if u.RawQuery != "" && param != "" {
 			u.RawQuery += "&"
 		}

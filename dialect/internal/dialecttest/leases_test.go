@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/google/uuid"
 )
 
@@ -32,9 +33,7 @@ func TestExpireLeasesSkipsLockedRows(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 				defer cancel()
 				err := s.Tx(ctx, func(ctx context.Context, c dialect.Conn) error { f(ctx, c); return nil })
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, err)
 			}
 			expire := func(want int) {
 				t.Helper()

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // A misspelled name would become visible when the statement is first run, which may be long after the client opened.
@@ -37,9 +38,7 @@ func literalsOf(t *testing.T, directories ...string) map[string]bool {
 				continue
 			}
 			code, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			for _, m := range literal.FindAllStringSubmatch(string(code), -1) {
 				out[m[1]] = true
 			}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // A walker searches a queue whose clock says 1e9.
@@ -149,9 +150,7 @@ func TestOldestLeasedIsFoundWhenSearchesAreSlow(t *testing.T) {
 
 func must(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 }
 
 func TestCursorResetsWhenSomethingIsDue(t *testing.T) {

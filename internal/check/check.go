@@ -1,0 +1,78 @@
+// Package check has what the tests of most packages say often.
+package check
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// OK ends a test that got an error.
+func OK(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Patience is how long Eventually waits: several times what a busy machine takes.
+const Patience = 30 * time.Second
+
+// Eventually waits until something is so. It ends the test if that takes longer than Patience.
+func Eventually(t testing.TB, what string, so func() bool) {
+	t.Helper()
+	for end := time.Now().Add(Patience); !so(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not in %v: %s", Patience, what)
+		}
+	}
+}
+
+// Start runs something until the test ends or stop is called. stop returns what run returned.
+func Start(t testing.TB, run func(context.Context) error) (stop func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx) }()
+	stop = sync.OnceValue(func() error {
+		cancel()
+		select {
+		case err := <-ended:
+			return err
+		case <-time.After(2 * Patience):
+			t.Errorf("it did not stop in %v", 2*Patience)
+			return nil
+		}
+	})
+	t.Cleanup(func() { _ = stop() })
+	return stop
+}
+
+// Log is what a logger writes while a test reads it.
+type Log struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write adds to the log.
+func (l *Log) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+// String returns what was written.
+func (l *Log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// Says waits until the log has a text.
+func (l *Log) Says(t testing.TB, text string) {
+	t.Helper()
+	Eventually(t, "the log says "+text, func() bool { return strings.Contains(l.String(), text) })
+}
