@@ -39,7 +39,7 @@ func New(c *dbq.Client) *Admin {
 }
 
 // MaxReason is the maximum number of characters in a Reason.
-const MaxReason = 1000
+const MaxReason = store.MaxReason
 
 // Option adds information for other operators to a call. If an option is given twice, the last one counts.
 type Option func(*note)
@@ -54,7 +54,7 @@ type note struct {
 // client's name; see dbq.WithName.
 func By(operator string) Option { return func(n *note) { n.by = operator } }
 
-// Reason sets the reason for the call, in up to MaxReason characters.
+// Reason sets the reason for the call, in up to MaxReason characters. The default is that of the context's Origin.
 func Reason(text string) Option { return func(n *note) { n.reason = text } }
 
 // DryRun makes OperateMany count the tasks that it would change, and change nothing. Other calls refuse it with
@@ -71,7 +71,8 @@ func (a *Admin) note(ctx context.Context, opts []Option) (note, error) {
 }
 
 func (a *Admin) noteOrDryRun(ctx context.Context, opts []Option) (note, error) {
-	n := note{by: cmp.Or(store.OriginOf(ctx).By, a.client.Info().Name)}
+	origin := store.OriginOf(ctx)
+	n := note{by: cmp.Or(origin.By, a.client.Info().Name), reason: origin.Reason}
 	for _, opt := range opts {
 		opt(&n)
 	}

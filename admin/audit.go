@@ -15,10 +15,11 @@ import (
 	"github.com/google/uuid"
 )
 
-// Origin describes who makes the calls of a context, and from where, for the audit. Each field has up to 200
-// characters.
+// Origin describes who makes the calls of a context, why, and from where. Each field has up to 200 characters, and
+// Reason up to MaxReason.
 type Origin struct {
 	By      string // the operator, unless the call has By
+	Reason  string // why, unless the call has Reason
 	Program string // such as "cli" or "api"; "" is "library"
 	Address string // the caller's network address
 	Request string // the id of the request, which the logs of a server have, too

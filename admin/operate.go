@@ -132,7 +132,9 @@ func (a *Admin) OperateMany(
 	if n.dryRun {
 		return all, nil
 	}
-	entry := store.Audit{Action: string(event), Queue: f.Queue, Filter: filterJSON(f), Reason: n.reason}
+	entry := store.Audit{
+		Origin: store.Origin{By: n.by, Reason: n.reason}, Action: string(event), Queue: f.Queue, Filter: filterJSON(f),
+	}
 	if ctx, err = store.Audited(ctx, n.by, entry); err != nil {
 		return done, a.wrap(string(event), f.Queue, err)
 	}

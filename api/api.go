@@ -16,7 +16,6 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
-	"regexp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -27,6 +26,7 @@ import (
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/internal/callers"
+	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/dbq-go/dbq/internal/maintenance"
 	"github.com/dbq-go/dbq/internal/visible"
 	"github.com/dbq-go/dbq/internal/wire"
@@ -123,8 +123,6 @@ type database struct {
 	listener *dbq.Consumer
 }
 
-var databaseName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
-
 // New returns an API. It sends nothing to the databases. It returns dbq.ErrOption if the configuration is invalid.
 func New(cfg Config) (*API, error) {
 	refuse := func(format string, args ...any) (*API, error) {
@@ -160,7 +158,7 @@ func New(cfg Config) (*API, error) {
 		cfg: cfg, databases: map[string]*database{}, callers: limiter, memory: callers.NewPlaces(cfg.MaxMemory),
 	}
 	for name, client := range cfg.Databases {
-		if !databaseName.MatchString(name) || client == nil {
+		if !limits.DatabaseName(name) || client == nil {
 			return refuse("a database needs a client, and a name of 1 to 32 lower-case letters, digits, - and _")
 		}
 		a.databases[name] = &database{
@@ -214,18 +212,48 @@ func (a *API) waitAtMost(ctx context.Context, wait time.Duration) (context.Conte
 	return ctx, func() { stop(); cancel() }
 }
 
-// open returns a database if the caller may do something with a queue of it, and how the caller is named in changes. An
-// empty queue stands for all queues.
+// open returns a database if the caller may apply an action to a queue of it, and the caller. An empty queue stands for
+// all queues.
 func (a *API) open(ctx context.Context, action auth.Action, name, queue string) (*database, auth.Principal, error) {
 	p, _ := auth.FromContext(ctx)
-	if !p.May(action, name, queue) {
-		return nil, p, wire.Forbidden.Problem()
+	return a.opened(name, p, p.May(action, name, queue))
+}
+
+// anyQueue is open for a caller that may apply the action to some queue.
+func (a *API) anyQueue(ctx context.Context, action auth.Action, name string) (*database, auth.Principal, error) {
+	p, _ := auth.FromContext(ctx)
+	return a.opened(name, p, p.MaySome(action, name))
+}
+
+// filtered is open for a request to read one queue or, without one, those that the caller may read.
+func (a *API) filtered(ctx context.Context, name, queue string) (*database, auth.Principal, error) {
+	if queue == "" {
+		return a.anyQueue(ctx, auth.Read, name)
 	}
+	return a.open(ctx, auth.Read, name, queue)
+}
+
+func (a *API) opened(name string, p auth.Principal, may bool) (*database, auth.Principal, error) {
 	d := a.databases[name]
-	if d == nil {
+	switch {
+	case !may:
+		return nil, p, wire.Forbidden.Problem()
+	case d == nil:
 		return nil, p, wire.NoDatabase.Problem()
 	}
 	return d, p, nil
+}
+
+// listed returns the elements of a list whose queue the caller may read.
+func listed[T any](
+	ctx context.Context, a *API, in *oneDatabase, list func(*database) ([]T, error), queueOf func(T) string,
+) ([]T, error) {
+	d, p, err := a.anyQueue(ctx, auth.Read, in.Database)
+	if err != nil {
+		return nil, err
+	}
+	all, err := list(d)
+	return append([]T{}, slices.DeleteFunc(all, func(v T) bool { return !d.seenBy(p).Reads(queueOf(v)) })...), err
 }
 
 // isContext reports whether an error is only the end of a context.

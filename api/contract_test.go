@@ -66,7 +66,6 @@ func checked(t *testing.T, next http.Handler) http.Handler {
 	c, err := contract()
 	check.OK(t, err)
 	openapi3filter.RegisterBodyDecoder("application/problem+json", openapi3filter.JSONBodyDecoder)
-	openapi3filter.RegisterBodyDecoder("text/vnd.graphviz", openapi3filter.PlainBodyDecoder)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/openapi.json") {
 			next.ServeHTTP(w, r)

@@ -5,11 +5,9 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"io"
 	"mime"
-	"net"
 	"net/http"
 	"net/url"
 	"path"
@@ -20,6 +18,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/callers"
 	"github.com/dbq-go/dbq/internal/wire"
 )
 
@@ -111,13 +110,8 @@ func (a *API) observed(next http.Handler) http.Handler {
 
 // refuse responds with a problem.
 func refuse(w http.ResponseWriter, r *http.Request, p *wire.Problem) {
-	for name, values := range p.GetHeaders() {
-		w.Header()[name] = values
-	}
 	p.RequestID = requestID(r.Context())
-	w.Header().Set("Content-Type", wire.MediaType)
-	w.WriteHeader(p.Status)
-	_ = json.NewEncoder(w).Encode(p) // the caller may be gone
+	p.Respond(w)
 }
 
 // unauthorized answers a request that auth.Protect refuses.
@@ -156,12 +150,10 @@ func (a *API) Protect(action auth.Action, next http.Handler) http.Handler {
 func attributed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p, _ := auth.FromContext(r.Context())
-		address, _, err := net.SplitHostPort(r.RemoteAddr)
-		if err != nil {
-			address = r.RemoteAddr
+		origin := admin.Origin{
+			By: p.Name, Program: "api", Address: callers.Address(r), Request: requestID(r.Context()),
 		}
-		next.ServeHTTP(w, r.WithContext(admin.WithOrigin(r.Context(),
-			admin.Origin{By: p.Name, Program: "api", Address: address, Request: requestID(r.Context())})))
+		next.ServeHTTP(w, r.WithContext(admin.WithOrigin(r.Context(), origin)))
 	})
 }
 

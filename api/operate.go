@@ -38,18 +38,13 @@ func actionOf(event string) auth.Action {
 	return auth.Operate
 }
 
-// by returns the options of a change: its operator is the caller.
-func by(p auth.Principal, reason string) []admin.Option {
-	return []admin.Option{admin.By(p.Name), admin.Reason(reason)}
-}
-
 func (a *API) operate(ctx context.Context, in *operate) (*operated, error) {
-	d, t, p, err := a.task(ctx, actionOf(in.Event), in.OneTask)
+	d, t, _, err := a.task(ctx, actionOf(in.Event), in.OneTask)
 	if err != nil {
 		return nil, err
 	}
 	event := state.Event(in.Event)
-	if err := d.admin.Operate(ctx, event, t.ID, by(p, in.Body.Reason)...); err != nil {
+	if err := d.admin.Operate(ctx, event, t.ID, admin.Reason(in.Body.Reason)); err != nil {
 		return nil, err
 	}
 	var out operated
@@ -124,7 +119,7 @@ type operatedMany struct {
 }
 
 func (a *API) operateMany(ctx context.Context, in *operateMany) (*operatedMany, error) {
-	d, p, err := a.open(ctx, actionOf(in.Event), in.Database, in.Body.Filter.Queue)
+	d, _, err := a.open(ctx, actionOf(in.Event), in.Database, in.Body.Filter.Queue)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +128,7 @@ func (a *API) operateMany(ctx context.Context, in *operateMany) (*operatedMany, 
 		return nil, err
 	}
 	f.After = in.Body.After
-	opts := by(p, in.Body.Reason)
+	opts := []admin.Option{admin.Reason(in.Body.Reason)}
 	if in.Body.DryRun {
 		opts = append(opts, admin.DryRun())
 	}
@@ -151,8 +146,8 @@ func (a *API) operateMany(ctx context.Context, in *operateMany) (*operatedMany, 
 	return &out, nil
 }
 
-// partly returns what a call has done that failed after it had changed some tasks. A problem would say that nothing was
-// changed: instead, the request for the rest gets it.
+// partly returns the result of a call that failed after changing some tasks. A problem would say that nothing was
+// changed, so the request for the rest gets the problem.
 func (a *API) partly(ctx context.Context, f admin.Filter, done admin.Operated, err error) (admin.Operated, error) {
 	if errors.Is(err, dbq.ErrMayHaveHappened) {
 		return done, err
@@ -172,23 +167,12 @@ type listedWorkers struct {
 	}
 }
 
-func (a *API) listWorkers(ctx context.Context, in *oneDatabase) (*listedWorkers, error) {
-	d, p, err := a.anyQueue(ctx, auth.Read, in.Database)
-	if err != nil {
-		return nil, err
-	}
-	workers, err := d.admin.Workers(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var out listedWorkers
-	out.Body.Workers = []admin.WorkerInfo{}
-	for _, w := range workers {
-		if p.May(auth.Read, in.Database, w.Queue) {
-			out.Body.Workers = append(out.Body.Workers, w)
-		}
-	}
-	return &out, nil
+func (a *API) listWorkers(ctx context.Context, in *oneDatabase) (out *listedWorkers, err error) {
+	out = &listedWorkers{}
+	out.Body.Workers, err = listed(ctx, a, in,
+		func(d *database) ([]admin.WorkerInfo, error) { return d.admin.Workers(ctx) },
+		func(w admin.WorkerInfo) string { return w.Queue })
+	return out, err
 }
 
 // commandWorker is a request to send a worker a command.
@@ -220,19 +204,4 @@ func (a *API) commandWorker(ctx context.Context, in *commandWorker) (*struct{}, 
 // oneDatabase is the path of a request about a database.
 type oneDatabase struct {
 	Database string `path:"database"`
-}
-
-// anyQueue returns a database if the caller may do something with some queue of it.
-func (a *API) anyQueue(ctx context.Context, action auth.Action, name string) (*database, auth.Principal, error) {
-	p, _ := auth.FromContext(ctx)
-	all := p
-	all.Queues = nil
-	if !all.May(action, name, "") {
-		return nil, p, wire.Forbidden.Problem()
-	}
-	d := a.databases[name]
-	if d == nil {
-		return nil, p, wire.NoDatabase.Problem()
-	}
-	return d, p, nil
 }

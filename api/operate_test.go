@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
-	"github.com/dbq-go/dbq/api"
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/schedule"
@@ -236,9 +235,7 @@ func TestSchedulesAndWorkflowsAreShown(t *testing.T) {
 	if got := s.must(200, "GET", get, ""); len(got["steps"].([]any)) != 2 || one(t, got, "needs")["met"] != false {
 		t.Errorf("workflow: %v", got)
 	}
-	mailer := serve(t, s.client, func(c *api.Config) {
-		c.Authenticator = caller{auth.Principal{Name: "m", Role: auth.Operator, Queues: []string{"mail"}}}
-	})
+	mailer := s.as(auth.Principal{Name: "m", Role: auth.Operator, Queues: []string{"mail"}})
 	mailer.refused(404, "not-found", "GET", get, "")
 	mailer.refused(403, "forbidden", "POST", "/v1/db/shop/operate/cancel", `{"filter":{},"limit":1}`)
 	mailer.must(200, "POST", "/v1/db/shop/operate/cancel", `{"filter":{"queue":"mail"},"limit":1,"dry_run":true}`)

@@ -206,12 +206,9 @@ func TestCallersAreRestricted(t *testing.T) {
 	s := newSite(t)
 	id := s.must(201, "POST", mail+"/tasks", `{"payload":"planted","headers":{"h":"planted"}}`)["id"].(string)
 	other := s.must(201, "POST", "/v1/db/shop/queues/other/tasks", `{}`)["id"].(string)
-	as := func(p auth.Principal) *site {
-		return serve(t, s.client, func(c *api.Config) { c.Authenticator = caller{p} })
-	}
-	as(auth.Principal{}).refused(401, "unauthenticated", "GET", "/v1/databases", "")
+	s.as(auth.Principal{}).refused(401, "unauthenticated", "GET", "/v1/databases", "")
 
-	viewer := as(auth.Principal{Name: "v", Role: auth.Viewer})
+	viewer := s.as(auth.Principal{Name: "v", Role: auth.Viewer})
 	viewer.refused(403, "forbidden", "POST", mail+"/tasks", "{}")
 	viewer.refused(403, "forbidden", "POST", mail+"/checkout", "{}")
 	for _, path := range []string{"/v1/db/shop/tasks/" + id, "/v1/db/shop/tasks", "/v1/db/shop/stats",
@@ -221,7 +218,7 @@ func TestCallersAreRestricted(t *testing.T) {
 		}
 	}
 
-	mailer := as(auth.Principal{Name: "m", Role: auth.Trigger, Queues: []string{"mail"}})
+	mailer := s.as(auth.Principal{Name: "m", Role: auth.Trigger, Queues: []string{"mail"}})
 	mailer.must(201, "POST", mail+"/tasks", "{}")
 	mailer.refused(403, "forbidden", "POST", "/v1/db/shop/queues/other/tasks", "{}")
 	mailer.refused(403, "forbidden", "GET", "/v1/db/shop/tasks", "")
@@ -235,7 +232,7 @@ func TestCallersAreRestricted(t *testing.T) {
 		t.Errorf("a worker gets no payload: %v", task)
 	}
 
-	elsewhere := as(auth.Principal{Name: "e", Role: auth.Admin, Databases: []string{"log"}})
+	elsewhere := s.as(auth.Principal{Name: "e", Role: auth.Admin, Databases: []string{"log"}})
 	elsewhere.refused(403, "forbidden", "GET", "/v1/db/shop/tasks", "")
 	elsewhere.refused(403, "forbidden", "GET", "/v1/db/shop/tasks/"+id, "")
 	if list := elsewhere.must(200, "GET", "/v1/databases", "")["databases"].([]any); len(list) != 0 {

@@ -31,23 +31,12 @@ type listedQueues struct {
 	}
 }
 
-func (a *API) listQueues(ctx context.Context, in *oneDatabase) (*listedQueues, error) {
-	d, p, err := a.anyQueue(ctx, auth.Read, in.Database)
-	if err != nil {
-		return nil, err
-	}
-	queues, err := d.admin.Queues(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var out listedQueues
-	out.Body.Queues = []admin.QueueInfo{}
-	for _, q := range queues {
-		if p.May(auth.Read, in.Database, q.Queue) {
-			out.Body.Queues = append(out.Body.Queues, q)
-		}
-	}
-	return &out, nil
+func (a *API) listQueues(ctx context.Context, in *oneDatabase) (out *listedQueues, err error) {
+	out = &listedQueues{}
+	out.Body.Queues, err = listed(ctx, a, in,
+		func(d *database) ([]admin.QueueInfo, error) { return d.admin.Queues(ctx) },
+		func(q admin.QueueInfo) string { return q.Queue })
+	return out, err
 }
 
 // pauseQueue is a request to pause or resume a queue.
@@ -58,77 +47,59 @@ type pauseQueue struct {
 	}
 }
 
-func (a *API) pause(ctx context.Context, in *pauseQueue) (*struct{}, error) {
-	d, p, err := a.open(ctx, auth.Operate, in.Database, in.Queue)
-	if err != nil {
-		return nil, err
+// pause returns the handler that pauses or resumes a queue.
+func (a *API) pause(change func(*admin.Admin, context.Context, string, ...admin.Option) error) (
+	handler func(context.Context, *pauseQueue) (*struct{}, error)) {
+	return func(ctx context.Context, in *pauseQueue) (*struct{}, error) {
+		d, _, err := a.open(ctx, auth.Operate, in.Database, in.Queue)
+		if err != nil {
+			return nil, err
+		}
+		return nil, change(d.admin, ctx, in.Queue, admin.Reason(in.Body.Reason))
 	}
-	return nil, d.admin.PauseQueue(ctx, in.Queue, by(p, in.Body.Reason)...)
 }
 
-func (a *API) resume(ctx context.Context, in *pauseQueue) (*struct{}, error) {
-	d, p, err := a.open(ctx, auth.Operate, in.Database, in.Queue)
-	if err != nil {
-		return nil, err
+// reading returns the handler that reads the settings or the limits of a queue.
+func reading[T any](a *API, read func(*admin.Admin, context.Context, string) (T, error)) (
+	handler func(context.Context, *InQueue) (*got[T], error)) {
+	return func(ctx context.Context, in *InQueue) (*got[T], error) {
+		d, _, err := a.open(ctx, auth.Read, in.Database, in.Queue)
+		if err != nil {
+			return nil, err
+		}
+		now, err := read(d.admin, ctx, in.Queue)
+		return &got[T]{now}, err
 	}
-	return nil, d.admin.ResumeQueue(ctx, in.Queue, by(p, in.Body.Reason)...)
 }
 
-// configureQueue is a request to change the settings of a queue.
-type configureQueue struct {
+// configureQueue is a request to change the settings or the limits of a queue.
+type configureQueue[T any] struct {
 	InQueue
-	Body patch[admin.QueueSettings]
+	Body patch[T]
 }
 
-// gotSettings is the response with the settings of a queue.
-type gotSettings struct{ Body admin.QueueSettings }
-
-func (a *API) readSettings(ctx context.Context, in *InQueue) (*gotSettings, error) {
-	d, _, err := a.open(ctx, auth.Read, in.Database, in.Queue)
-	if err != nil {
-		return nil, err
+// configuring returns the handler that changes the settings or the limits of a queue.
+func configuring[T any](
+	a *API, configure func(*admin.Admin, context.Context, string, func(*T), ...admin.Option) error,
+) (handler func(context.Context, *configureQueue[T]) (*got[T], error)) {
+	return func(ctx context.Context, in *configureQueue[T]) (*got[T], error) {
+		d, _, err := a.open(ctx, auth.Configure, in.Database, in.Queue)
+		if err != nil {
+			return nil, err
+		}
+		var now T
+		err = configure(d.admin, ctx, in.Queue, func(stored *T) { in.Body.apply(stored); now = *stored })
+		return &got[T]{now}, err
 	}
-	s, err := d.admin.QueueSettings(ctx, in.Queue)
-	return &gotSettings{s}, err
 }
 
-func (a *API) configure(ctx context.Context, in *configureQueue) (*gotSettings, error) {
-	d, p, err := a.open(ctx, auth.Configure, in.Database, in.Queue)
-	if err != nil {
-		return nil, err
-	}
-	var now admin.QueueSettings
-	if in.Body.apply(&now); now.DeadLetter != "" && !p.May(auth.Enqueue, in.Database, now.DeadLetter) {
+// configure changes the settings of a queue. Its notices carry errors into another queue.
+func (a *API) configure(ctx context.Context, in *configureQueue[admin.QueueSettings]) (
+	*got[admin.QueueSettings], error) {
+	var next admin.QueueSettings
+	in.Body.apply(&next)
+	if p, _ := auth.FromContext(ctx); next.DeadLetter != "" && !p.May(auth.Enqueue, in.Database, next.DeadLetter) {
 		return nil, wire.Forbidden.Problem()
 	}
-	err = d.admin.ConfigureQueue(ctx, in.Queue, func(s *admin.QueueSettings) { in.Body.apply(s); now = *s })
-	return &gotSettings{now}, err
-}
-
-// configureLimits is a request to change the limits of a queue.
-type configureLimits struct {
-	InQueue
-	Body patch[admin.QueueLimits]
-}
-
-// gotLimits is the response with the limits of a queue.
-type gotLimits struct{ Body admin.QueueLimits }
-
-func (a *API) readLimits(ctx context.Context, in *InQueue) (*gotLimits, error) {
-	d, _, err := a.open(ctx, auth.Read, in.Database, in.Queue)
-	if err != nil {
-		return nil, err
-	}
-	l, err := d.admin.QueueLimits(ctx, in.Queue)
-	return &gotLimits{l}, err
-}
-
-func (a *API) limit(ctx context.Context, in *configureLimits) (*gotLimits, error) {
-	d, _, err := a.open(ctx, auth.Configure, in.Database, in.Queue)
-	if err != nil {
-		return nil, err
-	}
-	var now admin.QueueLimits
-	err = d.admin.ConfigureLimits(ctx, in.Queue, func(l *admin.QueueLimits) { in.Body.apply(l); now = *l })
-	return &gotLimits{now}, err
+	return configuring(a, (*admin.Admin).ConfigureQueue)(ctx, in)
 }

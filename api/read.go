@@ -32,9 +32,8 @@ func (a *API) listDatabases(ctx context.Context, _ *struct{}) (*listedDatabases,
 	p, _ := auth.FromContext(ctx)
 	var out listedDatabases
 	out.Body.Databases = []Database{}
-	p.Queues = nil // a caller may know the database of its queues
 	for name, d := range a.databases {
-		if p.May(auth.Read, name, "") {
+		if p.MaySome(auth.Read, name) {
 			info := d.client.Info()
 			out.Body.Databases = append(out.Body.Databases,
 				Database{name, info.Server.Product + " " + info.Server.Version, string(info.Strategy)})
@@ -50,10 +49,8 @@ type OneTask struct {
 	ID       uuid.UUID `path:"id"`
 }
 
-// gotTask is the response with a task.
-type gotTask struct {
-	Body wire.Task
-}
+// got is a response with one value.
+type got[T any] struct{ Body T }
 
 // task reads a task that the caller may do something with. One of another queue does not exist for the caller.
 func (a *API) task(ctx context.Context, action auth.Action, in OneTask) (*database, dbq.Task, auth.Principal, error) {
@@ -68,13 +65,13 @@ func (a *API) task(ctx context.Context, action auth.Action, in OneTask) (*databa
 	return d, t, p, err
 }
 
-func (a *API) get(ctx context.Context, in *OneTask) (*gotTask, error) {
+func (a *API) get(ctx context.Context, in *OneTask) (*got[wire.Task], error) {
 	d, t, p, err := a.task(ctx, auth.Read, *in)
 	if err != nil {
 		return nil, err
 	}
 	shown, err := d.show(ctx, t, p)
-	return &gotTask{shown}, err
+	return &got[wire.Task]{shown}, err
 }
 
 // show returns a task with its payload as a caller may see it, if there is room for it.
@@ -83,6 +80,14 @@ func (d *database) show(ctx context.Context, t dbq.Task, p auth.Principal) (wire
 		return wire.Task{}, full
 	}
 	return d.view(t, p), nil
+}
+
+// view returns a task as a caller that reads it may see it.
+func (d *database) view(t dbq.Task, p auth.Principal) wire.Task {
+	redacted := d.seenBy(p).Task(&t)
+	out := wire.TaskOf(t)
+	out.Hidden, out.Redacted = !p.Payloads, redacted
+	return out
 }
 
 // waitTask is a request to wait for the end of a task.
@@ -214,20 +219,11 @@ type gotStats struct {
 }
 
 func (a *API) stats(ctx context.Context, in *readStats) (*gotStats, error) {
-	p, _ := auth.FromContext(ctx)
-	may := p
-	if in.Queue == "" { // a caller sees its own queues of all
-		may.Queues = nil
-	}
-	if !may.May(auth.Read, in.Database, in.Queue) {
-		return nil, wire.Forbidden.Problem()
-	}
-	d := a.databases[in.Database]
-	if d == nil {
-		return nil, wire.NoDatabase.Problem()
+	d, p, err := a.filtered(ctx, in.Database, in.Queue)
+	if err != nil {
+		return nil, err
 	}
 	var counted []admin.QueueStats
-	var err error
 	if in.Queue == "" {
 		counted, err = d.admin.Stats(ctx, admin.CountUpTo(in.CountTo))
 	} else {

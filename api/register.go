@@ -78,12 +78,17 @@ func (a *API) register() (http.Handler, []byte, error) {
 		a.operateMany)
 	add(r, "list-queues", auth.Read, "GET", pathDatabase+"/queues", "List queues with a pause, settings or limits",
 		a.listQueues)
-	add(r, "pause-queue", auth.Operate, "POST", pathQueue+"/pause", "Stop a queue from handing out tasks", a.pause)
-	add(r, "resume-queue", auth.Operate, "POST", pathQueue+"/resume", "End the pause of a queue", a.resume)
-	add(r, "get-settings", auth.Read, "GET", pathQueue+"/settings", "Read the settings of a queue", a.readSettings)
+	add(r, "pause-queue", auth.Operate, "POST", pathQueue+"/pause", "Stop a queue from handing out tasks",
+		a.pause((*admin.Admin).PauseQueue))
+	add(r, "resume-queue", auth.Operate, "POST", pathQueue+"/resume", "End the pause of a queue",
+		a.pause((*admin.Admin).ResumeQueue))
+	add(r, "get-settings", auth.Read, "GET", pathQueue+"/settings", "Read the settings of a queue",
+		reading(a, (*admin.Admin).QueueSettings))
 	add(r, "change-settings", auth.Configure, "PATCH", pathQueue+"/settings", "Change settings of a queue", a.configure)
-	add(r, "get-limits", auth.Read, "GET", pathQueue+"/limits", "Read the limits of a queue", a.readLimits)
-	add(r, "change-limits", auth.Configure, "PATCH", pathQueue+"/limits", "Change limits of a queue", a.limit)
+	add(r, "get-limits", auth.Read, "GET", pathQueue+"/limits", "Read the limits of a queue",
+		reading(a, (*admin.Admin).QueueLimits))
+	add(r, "change-limits", auth.Configure, "PATCH", pathQueue+"/limits", "Change limits of a queue",
+		configuring(a, (*admin.Admin).ConfigureLimits))
 	add(r, "list-workers", auth.Read, "GET", pathDatabase+"/workers", "List workers", a.listWorkers)
 	add(r, "command-worker", auth.Configure, "POST", pathDatabase+"/workers/command", "Pause, resume or stop a worker",
 		a.commandWorker)
@@ -102,8 +107,10 @@ func (a *API) register() (http.Handler, []byte, error) {
 	add(r, "get-workflow", auth.Read, "GET", pathWorkflow, "Read the tasks of a workflow", a.readWorkflow)
 	add(r, "change-workflow", auth.Operate, "POST", pathWorkflow+"/{change}", "Cancel or retry a workflow",
 		a.changeWorkflow)
-	addText(r, "draw-workflow", auth.Read, pathWorkflow+"/graph", "Draw a workflow",
-		[]string{mermaidText, dotText}, a.drawWorkflow)
+	draw := r.operation("draw-workflow", http.MethodGet, pathWorkflow+"/graph", "Draw a workflow as a Mermaid flowchart")
+	draw.Responses["200"] = &huma.Response{Description: http.StatusText(http.StatusOK),
+		Content: map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}}}}
+	register(r, draw, auth.Read, a.drawWorkflow)
 	add(r, "list-audit", auth.Administer, "GET", pathDatabase+"/audit", "List the changes of operators", a.listAudit)
 
 	spec, err := describe(h.OpenAPI())
@@ -178,20 +185,6 @@ func add[I, O any](
 		}
 		op.Responses["200"] = &again
 	}
-}
-
-// addText is add for a GET whose response is text of one of several media types.
-func addText[I, O any](
-	r registry, id string, action auth.Action, path, summary string, media []string,
-	f func(context.Context, *I) (*O, error),
-) {
-	op := r.operation(id, http.MethodGet, path, summary)
-	text := &huma.Response{Description: http.StatusText(http.StatusOK), Content: map[string]*huma.MediaType{}}
-	for _, m := range media {
-		text.Content[m] = &huma.MediaType{Schema: &huma.Schema{Type: "string"}}
-	}
-	op.Responses["200"] = text
-	register(r, op, action, f)
 }
 
 // operation returns an operation without a handler.

@@ -22,11 +22,8 @@ func (d *database) schedule(s schedule.Info, p auth.Principal) wire.Schedule {
 	t := taskOf(s)
 	redacted := d.seenBy(p).Task(&t)
 	s.Task.Payload, s.Task.Headers = t.Payload, t.Headers
-	if !p.Payloads {
-		s.Task.Payload, s.Task.Headers = nil, nil
-	}
 	out := wire.ScheduleOf(s)
-	out.Hidden, out.Redacted = !p.Payloads, redacted && p.Payloads
+	out.Hidden, out.Redacted = !p.Payloads, redacted
 	return out
 }
 
@@ -37,35 +34,23 @@ type listedSchedules struct {
 	}
 }
 
-func (a *API) listSchedules(ctx context.Context, in *oneDatabase) (*listedSchedules, error) {
-	d, p, err := a.anyQueue(ctx, auth.Read, in.Database)
-	if err != nil {
-		return nil, err
-	}
-	infos, err := d.schedules.List(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var out listedSchedules
-	out.Body.Schedules = []wire.Schedule{}
-	for _, s := range infos {
-		if p.May(auth.Read, in.Database, s.Queue) {
+func (a *API) listSchedules(ctx context.Context, in *oneDatabase) (out *listedSchedules, err error) {
+	out = &listedSchedules{}
+	out.Body.Schedules, err = listed(ctx, a, in, func(d *database) (list []wire.Schedule, err error) {
+		infos, err := d.schedules.List(ctx)
+		for _, s := range infos {
 			s.Task.Payload, s.Task.Headers = nil, nil // lists have none
-			out.Body.Schedules = append(out.Body.Schedules, wire.ScheduleOf(s))
+			list = append(list, wire.ScheduleOf(s))
 		}
-	}
-	return &out, nil
+		return list, err
+	}, func(s wire.Schedule) string { return s.Queue })
+	return out, err
 }
 
 // OneSchedule is the path of a request about a schedule.
 type OneSchedule struct {
 	Database string `path:"database"`
 	Schedule string `path:"schedule"`
-}
-
-// gotSchedule is the response with a schedule.
-type gotSchedule struct {
-	Body wire.Schedule
 }
 
 // schedule reads a schedule with which the caller may do something. One of another queue does not exist for the caller.
@@ -85,12 +70,12 @@ func (a *API) schedule(ctx context.Context, action auth.Action, in OneSchedule) 
 	return d, s, p, err
 }
 
-func (a *API) readSchedule(ctx context.Context, in *OneSchedule) (*gotSchedule, error) {
+func (a *API) readSchedule(ctx context.Context, in *OneSchedule) (*got[wire.Schedule], error) {
 	d, s, p, err := a.schedule(ctx, auth.Read, *in)
 	if err != nil {
 		return nil, err
 	}
-	return &gotSchedule{d.schedule(s, p)}, nil
+	return &got[wire.Schedule]{d.schedule(s, p)}, nil
 }
 
 // changeSchedule is a request to change a schedule.
@@ -113,24 +98,21 @@ func (a *API) changeSchedule(ctx context.Context, in *changeSchedule) (*changedS
 	action := map[string]auth.Action{
 		"pause": auth.Operate, "resume": auth.Operate, "run": auth.Operate, "delete": auth.Configure,
 	}[in.Change]
-	d, s, p, err := a.schedule(ctx, action, in.OneSchedule)
+	d, s, _, err := a.schedule(ctx, action, in.OneSchedule)
 	if err != nil {
 		return nil, err
 	}
 	var out changedSchedule
-	noted := []schedule.Option{schedule.Reason(in.Body.Reason)}
-	if p.Name != "" { // an embedder's authenticator may leave it empty
-		noted = append(noted, schedule.By(p.Name))
-	}
+	why := schedule.Reason(in.Body.Reason)
 	switch in.Change {
 	case "pause":
-		err = d.schedules.Pause(ctx, s.Name, noted...)
+		err = d.schedules.Pause(ctx, s.Name, why)
 	case "resume":
-		err = d.schedules.Resume(ctx, s.Name, noted...)
+		err = d.schedules.Resume(ctx, s.Name, why)
 	case "delete":
-		err = d.schedules.Delete(ctx, s.Name, noted...)
+		err = d.schedules.Delete(ctx, s.Name, why)
 	case "run":
-		out.Body.Task, err = d.schedules.RunNow(ctx, s.Name, noted...)
+		out.Body.Task, err = d.schedules.RunNow(ctx, s.Name, why)
 	}
 	if err != nil {
 		return nil, err

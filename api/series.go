@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/admin"
-	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/internal/wire"
 )
 
@@ -32,13 +31,7 @@ type gotSeries struct {
 }
 
 func (a *API) series(ctx context.Context, in *readSeries) (*gotSeries, error) {
-	read := a.anyQueue // a caller sees its own queues of all
-	if in.Queue != "" {
-		read = func(ctx context.Context, action auth.Action, name string) (*database, auth.Principal, error) {
-			return a.open(ctx, action, name, in.Queue)
-		}
-	}
-	d, p, err := read(ctx, auth.Read, in.Database)
+	d, p, err := a.filtered(ctx, in.Database, in.Queue)
 	if err != nil {
 		return nil, err
 	}

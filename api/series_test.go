@@ -115,9 +115,7 @@ func TestSeriesShowOnlyTheCallersQueues(t *testing.T) {
 	s := newSite(t)
 	s.work("mail", 1)
 	s.work("other", 1)
-	mailer := serve(t, s.client, func(c *api.Config) {
-		c.Authenticator = caller{auth.Principal{Name: "m", Role: auth.Viewer, Queues: []string{"mail"}}}
-	})
+	mailer := s.as(auth.Principal{Name: "m", Role: auth.Viewer, Queues: []string{"mail"}})
 	if q := one(t, mailer.must(200, "GET", "/v1/db/shop/series", ""), "queues"); q["queue"] != "mail" {
 		t.Errorf("the series of another queue: %v", q)
 	}
@@ -128,9 +126,7 @@ func TestSeriesShowOnlyTheCallersQueues(t *testing.T) {
 	s.refused(500, "internal", "GET", "/v1/db/shop/series", "")
 	mailer.must(200, "GET", "/v1/db/shop/series", "") // it reads no rows of others
 	mailer.refused(403, "forbidden", "GET", "/v1/db/shop/series?queue=other", "")
-	elsewhere := serve(t, s.client, func(c *api.Config) {
-		c.Authenticator = caller{auth.Principal{Name: "e", Role: auth.Admin, Databases: []string{"log"}}}
-	})
+	elsewhere := s.as(auth.Principal{Name: "e", Role: auth.Admin, Databases: []string{"log"}})
 	elsewhere.refused(403, "forbidden", "GET", "/v1/db/shop/series", "")
 }
 

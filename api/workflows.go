@@ -57,37 +57,22 @@ func (a *API) readWorkflow(ctx context.Context, in *OneWorkflow) (*gotWorkflow, 
 	return &gotWorkflow{struct{ workflow.Info }{info}}, err
 }
 
-// drawWorkflow is a request for a drawing of a workflow.
-type drawWorkflow struct {
-	OneWorkflow
-	Format string `query:"format" enum:"mermaid,dot" default:"mermaid"`
-}
-
-// drawnWorkflow is its response.
+// drawnWorkflow is the response with a drawing of a workflow.
 type drawnWorkflow struct {
 	ContentType string `header:"Content-Type" hidden:"true"`
 	Body        []byte
 }
 
-// The media types of drawings.
-const (
-	mermaidText = "text/plain"
-	dotText     = "text/vnd.graphviz"
-)
-
-func (a *API) drawWorkflow(ctx context.Context, in *drawWorkflow) (*drawnWorkflow, error) {
-	info, err := a.workflow(ctx, in.OneWorkflow)
+func (a *API) drawWorkflow(ctx context.Context, in *OneWorkflow) (*drawnWorkflow, error) {
+	info, err := a.workflow(ctx, *in)
 	if err != nil {
 		return nil, err
 	}
-	media, text, comment := mermaidText, info.Mermaid(), "%%"
-	if in.Format == "dot" {
-		media, text, comment = dotText, info.DOT(), "//"
-	}
+	text := info.Mermaid()
 	if info.Cut {
-		text += comment + " There are more steps or needs than this drawing has.\n"
+		text += "%% There are more steps or needs than this drawing has.\n"
 	}
-	return &drawnWorkflow{media + "; charset=utf-8", []byte(text)}, nil
+	return &drawnWorkflow{"text/plain; charset=utf-8", []byte(text)}, nil
 }
 
 // NewStep is a step of a workflow to enqueue.
@@ -257,6 +242,6 @@ func (a *API) changeWorkflow(ctx context.Context, in *changeWorkflow) (*changedW
 		"cancel": workflow.Cancel, "retry": workflow.Retry,
 	}[in.Change]
 	var out changedWorkflow
-	out.Body.Changed, err = change(ctx, d.client, in.ID, by(p, in.Body.Reason)...)
+	out.Body.Changed, err = change(ctx, d.client, in.ID, admin.Reason(in.Body.Reason))
 	return &out, err
 }

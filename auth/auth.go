@@ -89,6 +89,11 @@ func (p Principal) May(a Action, database, queue string) bool {
 	return p.Role.may(a) && within(p.Databases, database) && within(p.Queues, queue)
 }
 
+// MaySome reports whether the caller may apply an action to at least one queue of a database.
+func (p Principal) MaySome(a Action, database string) bool {
+	return p.Role.may(a) && within(p.Databases, database)
+}
+
 // within reports whether a name is one of those allowed.
 func within(allowed []string, name string) bool {
 	return len(allowed) == 0 || name != "" && slices.Contains(allowed, name)

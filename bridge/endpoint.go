@@ -13,9 +13,10 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/dbq-go/dbq/internal/duration"
 )
 
 // Endpoint is a URL to which messages are sent. URL and Secrets are required. For every other field, zero means the
@@ -191,7 +192,7 @@ func (s *sender) send(parent context.Context, id string, header http.Header, bod
 		return a, fmt.Errorf("bridge: POST to %s: %w", s.host, err)
 	}
 	defer resp.Body.Close()
-	a = response{status: resp.StatusCode, retryAfter: readRetryAfter(resp.Header.Get("Retry-After"), s.now())}
+	a = response{status: resp.StatusCode, retryAfter: duration.RetryAfter(resp.Header.Get("Retry-After"), s.now())}
 	if a.body, err = io.ReadAll(io.LimitReader(resp.Body, maxResponse)); err != nil && !a.ok() {
 		err = nil // the status is enough
 	}
@@ -204,21 +205,4 @@ func (s *sender) send(parent context.Context, id string, header http.Header, bod
 // err returns the error for a response that is not ok, without its body.
 func (a response) err(host string) error {
 	return fmt.Errorf("bridge: POST to %s: the response is %d %s", host, a.status, http.StatusText(a.status))
-}
-
-// readRetryAfter reads the header Retry-After: seconds, or a date. It returns 0 for anything else, and at least a
-// second otherwise.
-func readRetryAfter(text string, now time.Time) time.Duration {
-	if text == "" {
-		return 0
-	}
-	if seconds, err := strconv.ParseUint(text, 10, 63); err == nil {
-		const most = uint64(365 * 24 * time.Hour / time.Second)
-		return max(time.Duration(min(seconds, most))*time.Second, time.Second)
-	}
-	at, err := http.ParseTime(text)
-	if err != nil {
-		return 0
-	}
-	return max(at.Sub(now), time.Second)
 }

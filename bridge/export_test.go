@@ -8,9 +8,6 @@ import (
 // Sign is the signature of a sender, for tests of the receiver.
 var Sign = sign
 
-// ReadRetryAfter reads the header of a response.
-var ReadRetryAfter = readRetryAfter
-
 // SetClock makes the time of a Forwarder a number of nanoseconds after the present.
 func SetClock(f *Forwarder) *atomic.Int64 {
 	var ahead atomic.Int64

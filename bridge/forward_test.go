@@ -168,28 +168,37 @@ func TestForwardThroughOneDatabase(t *testing.T) {
 	}
 }
 
+// TestForwardRefused parks or poisons the tasks that the far side never accepts, and no other.
 func TestForwardRefused(t *testing.T) {
 	t.Parallel()
-	for _, way := range []string{"direct", "HTTP"} {
-		near, far := dbqtest.New(t), dbqtest.New(t, dbq.WithMaxPayload(100))
-		_, err := far.Queue("in").Enqueue(t.Context(), dbq.NewTask{Reference: "taken"})
-		check.OK(t, err)
-		_, err = near.Queue("out").EnqueueMany(t.Context(), []dbq.NewTask{
-			{Reference: "large", Payload: make([]byte, 101)}, {Reference: "taken"}, {Reference: "good"},
-		})
-		check.OK(t, err)
-		f := newForwarder(t, bridge.ForwarderConfig{To: farSides(t, far.Queue("in"))[way]})
-		near.Run(f.Worker(near.Queue("out")))
-		for _, task := range near.Tasks("out") {
-			if (task.Reference == "good") != (task.State == dbq.StateCompleted) || task.Reference != "good" && !task.Parked() {
-				t.Errorf("%s: %q is %v: %s", way, task.Reference, task.State, task.Result)
+	for action, refused := range map[bridge.Action]dbq.State{"": dbq.StateError, bridge.Poison: dbq.StatePoison} {
+		for _, way := range []string{"direct", "HTTP"} {
+			near, far := dbqtest.New(t), dbqtest.New(t, dbq.WithMaxPayload(100))
+			_, err := far.Queue("in").Enqueue(t.Context(), dbq.NewTask{Reference: "taken"})
+			check.OK(t, err)
+			_, err = near.Queue("out").EnqueueMany(t.Context(), []dbq.NewTask{
+				{Reference: "large", Payload: make([]byte, 101)}, {Reference: "taken"}, {Reference: "good"},
+			})
+			check.OK(t, err)
+			f := newForwarder(t, bridge.ForwarderConfig{To: farSides(t, far.Queue("in"))[way], Rejected: action})
+			near.Run(f.Worker(near.Queue("out")))
+			for _, task := range near.Tasks("out") {
+				want, reason := refused, ""
+				switch task.Reference {
+				case "good":
+					want = dbq.StateCompleted
+				case "large":
+					reason = dbq.ErrPayloadSize.Error()
+				case "taken":
+					reason = "another task with the reference"
+				}
+				if task.State != want || task.Parked() != (want == dbq.StateError) || task.Attempt != 1 ||
+					!strings.Contains(string(task.Result), reason) {
+					t.Errorf("%s: %q is %v after %d attempts: %s", way, task.Reference, task.State, task.Attempt, task.Result)
+				}
 			}
-			taken := strings.Contains(string(task.Result), "another task with the reference")
-			if taken != (task.Reference == "taken") {
-				t.Errorf("%s: %s", way, task.Result)
-			}
+			far.WantTasks("in", dbq.StateCreated, 2)
 		}
-		far.WantTasks("in", dbq.StateCreated, 2)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/dbq-go/dbq/bridge"
 	"github.com/dbq-go/dbq/dbqtest"
 	"github.com/dbq-go/dbq/internal/check"
+	"github.com/dbq-go/dbq/internal/duration"
 )
 
 // FuzzReceiver sends any signed message: the answer is a success, or a problem of the message.
@@ -47,7 +48,7 @@ func FuzzRetryAfter(f *testing.F) {
 	f.Add("120")
 	f.Add("Thu, 26 Nov 2026 12:00:00 GMT")
 	f.Fuzz(func(t *testing.T, text string) {
-		if wait := bridge.ReadRetryAfter(text, time.Unix(1_800_000_000, 0)); wait != 0 && wait < time.Second {
+		if wait := duration.RetryAfter(text, time.Unix(1_800_000_000, 0)); wait != 0 && wait < time.Second {
 			t.Errorf("%q is a wait of %v", text, wait)
 		}
 	})

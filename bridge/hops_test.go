@@ -82,35 +82,6 @@ func TestFullHeadersAreForwarded(t *testing.T) {
 	}
 }
 
-// TestRejectedPoison poisons tasks that the far side never accepts, and no other.
-func TestRejectedPoison(t *testing.T) {
-	t.Parallel()
-	for _, way := range []string{"direct", "HTTP"} {
-		near, far := dbqtest.New(t), dbqtest.New(t, dbq.WithMaxPayload(100))
-		_, err := far.Queue("in").Enqueue(t.Context(), dbq.NewTask{Reference: "taken"})
-		check.OK(t, err)
-		_, err = near.Queue("out").EnqueueMany(t.Context(), []dbq.NewTask{
-			{Reference: "large", Payload: make([]byte, 101)}, {Reference: "taken"}, {Reference: "good"},
-		})
-		check.OK(t, err)
-		f := newForwarder(t, bridge.ForwarderConfig{To: farSides(t, far.Queue("in"))[way], Rejected: bridge.Poison})
-		near.Run(f.Worker(near.Queue("out")))
-		for _, task := range near.Tasks("out") {
-			want := dbq.StatePoison
-			if task.Reference == "good" {
-				want = dbq.StateCompleted
-			}
-			if task.State != want || task.Attempt != 1 {
-				t.Errorf("%s: %q is %v after %d attempts: %s", way, task.Reference, task.State, task.Attempt, task.Result)
-			}
-			if task.Reference == "large" && !strings.Contains(string(task.Result), dbq.ErrPayloadSize.Error()) {
-				t.Errorf("%s: the payload is not the reason: %s", way, task.Result)
-			}
-		}
-		far.WantTasks("in", dbq.StateCreated, 2)
-	}
-}
-
 // TestForwarderObeysLimits sets limits of the near queue: how many of its tasks are leased, and at which rate they
 // start.
 func TestForwarderObeysLimits(t *testing.T) {

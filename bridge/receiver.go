@@ -17,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/wire"
 )
 
 // ReceiverConfig configures a Receiver. Queue and Secrets are required. For every other field, zero means the
@@ -114,13 +115,16 @@ const DefaultWindow = 7 * 24 * time.Hour
 
 // ServeHTTP verifies a message and enqueues its task.
 func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
 	// A refusal must not wait for the body either. A server without deadlines for single requests has its own for all.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(r.cfg.ReadTimeout))
 	if !r.take() {
 		p := refuse(http.StatusServiceUnavailable, "overloaded", "too many messages are being received; repeat it later")
-		p.retryAfter = 1
-		w.Header().Set("Connection", "close") // its body is not read
-		p.write(w)
+		p.Retry = true
+		h.Set("Connection", "close") // its body is not read
+		p.Respond(w)
 		return
 	}
 	defer func() { <-r.running }()
@@ -136,10 +140,12 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		}
 	}
 	if p != nil {
-		p.write(w)
+		p.Respond(w)
 		return
 	}
-	writeJSON(w, http.StatusAccepted, out)
+	h.Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusAccepted)
+	_ = json.NewEncoder(w).Encode(out) // the sender may be gone
 }
 
 // take takes a place for a message. If there is none, it ends the oldest message that arrives slowly.
@@ -161,7 +167,7 @@ func (r *Receiver) take() bool {
 }
 
 // read returns a message that one of the secrets has signed.
-func (r *Receiver) read(w http.ResponseWriter, req *http.Request) (m message, body []byte, p *problem) {
+func (r *Receiver) read(w http.ResponseWriter, req *http.Request) (m message, body []byte, p *wire.Problem) {
 	if req.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		return m, nil, refuse(http.StatusMethodNotAllowed, "method", "use POST")
@@ -190,12 +196,12 @@ func (r *Receiver) read(w http.ResponseWriter, req *http.Request) (m message, bo
 	return m, body, nil
 }
 
-func (r *Receiver) tooLarge() *problem {
+func (r *Receiver) tooLarge() *wire.Problem {
 	return refuse(http.StatusRequestEntityTooLarge, "too-large",
 		fmt.Sprintf("the message has more than %d bytes", r.cfg.MaxBody))
 }
 
-func (r *Receiver) readBody(w http.ResponseWriter, req *http.Request) ([]byte, *problem) {
+func (r *Receiver) readBody(w http.ResponseWriter, req *http.Request) ([]byte, *wire.Problem) {
 	done := r.arrives.add(w)
 	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, int64(r.cfg.MaxBody)))
 	done()
@@ -215,7 +221,7 @@ func (r *Receiver) readBody(w http.ResponseWriter, req *http.Request) ([]byte, *
 }
 
 // enqueue enqueues the task of a message.
-func (r *Receiver) enqueue(ctx context.Context, req *http.Request, m message, body []byte) (farTask, *problem) {
+func (r *Receiver) enqueue(ctx context.Context, req *http.Request, m message, body []byte) (farTask, *wire.Problem) {
 	out, err := r.cfg.Queue.EnqueueMany(ctx, []dbq.NewTask{{
 		Kind: r.kind(body), Payload: body, Reference: m.id, Headers: r.headers(req),
 		Unique: &dbq.Unique{Key: m.id, Window: r.cfg.Window},
@@ -227,7 +233,7 @@ func (r *Receiver) enqueue(ctx context.Context, req *http.Request, m message, bo
 }
 
 // refuse returns the problem for an error of an enqueue. Only the log has its text.
-func (r *Receiver) refuse(ctx context.Context, err error) *problem {
+func (r *Receiver) refuse(ctx context.Context, err error) *wire.Problem {
 	if errors.Is(err, dbq.ErrInvalid) {
 		return refuse(http.StatusUnprocessableEntity, "invalid", "the queue does not accept such a task"+refusedField(err))
 	}
@@ -237,8 +243,13 @@ func (r *Receiver) refuse(ctx context.Context, err error) *problem {
 	if !isOutage(ctx, err) {
 		p = refuse(http.StatusInternalServerError, "database", p.Detail)
 	}
-	p.retryAfter = 5
+	p.Retry, p.After = true, 5*time.Second
 	return p
+}
+
+// refuse returns a problem, which never contains a part of the message. name is the last part of its type.
+func refuse(status int, name, detail string) *wire.Problem {
+	return &wire.Problem{Type: wire.Prefix + name, Title: http.StatusText(status), Status: status, Detail: detail}
 }
 
 // refusedField returns which field of a task an error is about. The error itself may have a part of the message.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/wire"
 	"github.com/google/uuid"
 )
 
@@ -84,8 +85,8 @@ func (to toURL) Enqueue(ctx context.Context, ts []dbq.NewTask) ([]dbq.Enqueued, 
 // accepted.
 func (a response) problem(host string) error {
 	err := a.err(host)
-	var p problem
-	if json.Unmarshal(a.body, &p) == nil && strings.HasPrefix(p.Type, problemPrefix) && isText(p.Detail) {
+	var p wire.Problem
+	if json.Unmarshal(a.body, &p) == nil && strings.HasPrefix(p.Type, wire.Prefix) && isText(p.Detail) {
 		err = fmt.Errorf("%w: %.500s", err, p.Detail)
 	}
 	if a.status == http.StatusUnprocessableEntity || a.status == http.StatusRequestEntityTooLarge {
@@ -101,7 +102,7 @@ func (a response) problem(host string) error {
 var errNotAvailable = errors.New("the far side is not available")
 
 // enqueueTasks enqueues the tasks of a message.
-func (r *Receiver) enqueueTasks(ctx context.Context, body []byte) (wireResponse, *problem) {
+func (r *Receiver) enqueueTasks(ctx context.Context, body []byte) (wireResponse, *wire.Problem) {
 	var m wireTasks
 	d := json.NewDecoder(strings.NewReader(string(body)))
 	d.DisallowUnknownFields()

@@ -59,5 +59,5 @@ step "transactions of the caller" bash -c 'laws ".*" "(EnqueueTx|CompleteTx)/.*"
 step "several workers at once" bash -c 'laws ".*" "Contention/.*"'
 step "lost connections, answers that do not come, contexts that end: go-ora's part" bash -c 'laws ".*" "Faults/.*"'
 step "the rest of the suite, as a report" \
-  "$dbq" conform --report "markdown=$out/report.md" --report "json=$out/report.json"
+  "$dbq" conform --report "text=$out/report.txt" --report "json=$out/report.json"
 echo "all passed; to add the counts to docs/engines.md: go run ./internal/gen $out/report.json"

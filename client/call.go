@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/dbq-go/dbq/internal/duration"
+	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/dbq-go/dbq/internal/wire"
 )
 
@@ -88,7 +90,7 @@ func (c *Client) repeat(ctx context.Context, op string, do func(ctx context.Cont
 			return err
 		}
 		c.cfg.Logger.WarnContext(ctx, "client: a call is repeated",
-			"op", op, "error", cut(err.Error()), "pause", wait.Round(time.Millisecond).String())
+			"op", op, "error", limits.Brief(err.Error()), "pause", wait.Round(time.Millisecond).String())
 		select {
 		case <-ctx.Done():
 		case <-time.After(wait):
@@ -116,7 +118,8 @@ func pauseFor(err error, pause time.Duration) time.Duration {
 // readProblem reads a response that reports an error. The texts of known problems are those of this program, so the
 // server cannot put anything into them.
 func readProblem(response *http.Response, token string) error {
-	p := &Problem{Status: response.StatusCode, RetryAfter: readRetryAfter(response.Header.Get("Retry-After"))}
+	wait := duration.RetryAfter(response.Header.Get("Retry-After"), time.Now())
+	p := &Problem{Status: response.StatusCode, RetryAfter: min(wait, maxRetryAfter)}
 	var body wire.Problem
 	text, _ := io.ReadAll(io.LimitReader(response.Body, maxProblem)) // the status is enough
 	media, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))

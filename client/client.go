@@ -21,13 +21,13 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"regexp"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/errs"
+	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -82,8 +82,6 @@ type Client struct {
 	http *http.Client
 }
 
-var databaseName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
-
 // New returns a Client, or ErrConfig. It sends nothing.
 func New(cfg Config) (*Client, error) {
 	refuse := func(format string, args ...any) (*Client, error) {
@@ -98,7 +96,7 @@ func New(cfg Config) (*Client, error) {
 		return refuse("the URL at %s has a user; set Token or TokenFile instead", u.Host)
 	case u.RawQuery != "" || u.Fragment != "":
 		return refuse("the URL at %s has a query or a fragment; leave it out", u.Host)
-	case !databaseName.MatchString(cfg.Database):
+	case !limits.DatabaseName(cfg.Database):
 		return refuse("Database %q is not a name of 1 to 32 lower-case letters, digits, - and _", cfg.Database)
 	case cfg.Token != "" && cfg.TokenFile != "":
 		return refuse("set Token or TokenFile, not both")

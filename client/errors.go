@@ -9,12 +9,12 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/dbq-go/dbq/internal/wire"
 	"github.com/google/uuid"
 )
@@ -163,7 +163,7 @@ func (c *Client) failed(ctx context.Context, method, token string, err error) er
 		}
 		return &lostError{method, fmt.Sprintf("the server at %s: %s", c.host, text), ended}
 	}
-	text = fmt.Sprintf("the server at %s cannot be reached: %s", c.host, cut(text))
+	text = fmt.Sprintf("the server at %s cannot be reached: %s", c.host, limits.Brief(text))
 	var op *net.OpError
 	var untrusted *tls.CertificateVerificationError
 	if errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect") || errors.As(err, &untrusted) {
@@ -210,25 +210,4 @@ func classOf(err error) dialect.Class {
 		return dialect.Ambiguous
 	}
 	return dialect.Unavailable
-}
-
-// readRetryAfter reads the header Retry-After: seconds, or a date. It returns 0 for anything else.
-func readRetryAfter(text string) time.Duration {
-	if seconds, err := strconv.ParseUint(text, 10, 63); err == nil {
-		return time.Duration(min(seconds, uint64(maxRetryAfter/time.Second))) * time.Second
-	}
-	at, err := http.ParseTime(text)
-	if err != nil {
-		return 0
-	}
-	return min(max(time.Until(at), 0), maxRetryAfter)
-}
-
-// cut limits the text of an error in a line of the log or in another error.
-func cut(text string) string {
-	const most = 1000
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "..."
-	}
-	return text
 }

@@ -11,8 +11,7 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 )
 
-// A Report is the result of Check. WriteText, WriteMarkdown and WriteJUnit format it; WriteJSON writes all of it, for
-// ReadReport.
+// A Report is the result of Check. WriteText and WriteJUnit format it; WriteJSON writes all of it, for ReadReport.
 type Report struct {
 	Product    string
 	Version    string // of the server
@@ -164,37 +163,21 @@ func (r Report) WriteText(w io.Writer) error {
 	return err
 }
 
-// A gap is a reason for which cases were skipped.
-type gap struct {
-	reason string
-	cases  []string // strategy/group/name
-}
-
-// gaps returns the skipped cases, in the order of the results.
-func (r Report) gaps() (out []gap) {
-	at := map[string]int{}
+// writeSkipped writes each reason with the cases that were skipped for it, in the order of the results.
+func (r Report) writeSkipped(w io.Writer) {
+	var reasons []string
+	cases := map[string][]string{}
 	for _, res := range r.Results {
 		if res.Status() != Skipped {
 			continue
 		}
-		i, known := at[res.Skipped]
-		if !known {
-			i = len(out)
-			at[res.Skipped] = i
-			out = append(out, gap{reason: res.Skipped})
+		if cases[res.Skipped] == nil {
+			reasons = append(reasons, res.Skipped)
 		}
-		out[i].cases = append(out[i].cases, res.Name())
+		cases[res.Skipped] = append(cases[res.Skipped], res.Name())
 	}
-	return out
-}
-
-// writeSkipped writes each reason with the cases that were skipped for it.
-func (r Report) writeSkipped(w io.Writer) {
-	for _, g := range r.gaps() {
-		fmt.Fprintf(w, "\nskipped (%d): %s\n", len(g.cases), g.reason)
-		for _, name := range g.cases {
-			fmt.Fprintf(w, "  %s\n", name)
-		}
+	for _, why := range reasons {
+		fmt.Fprintf(w, "\nskipped (%d): %s\n  %s\n", len(cases[why]), why, strings.Join(cases[why], "\n  "))
 	}
 }
 

@@ -95,7 +95,7 @@ func (c *Console) bulk(v *visit) error {
 		f.Limit = workflow.MaxSteps // as a whole: no step may start because those before it were cancelled
 	}
 	for page.More = true; page.More && time.Since(begin) < bulkTime; {
-		part, err := v.db.admin.OperateMany(v.ctx(), page.Event.Event, f, v.changes()...)
+		part, err := v.db.admin.OperateMany(v.ctx(), page.Event.Event, f)
 		page.Done, page.More = page.Done+part.Changed, part.More
 		page.After, f.After = part.Last, part.Last
 		if err != nil {

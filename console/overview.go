@@ -20,10 +20,8 @@ func (c *Console) databasesPage(v *visit) error {
 		Name, Product, Target, Strategy string
 	}
 	var rows []row
-	p := v.user
-	p.Queues = nil
 	for _, name := range c.names {
-		if p.May(auth.Read, name, "") {
+		if v.user.MaySome(auth.Read, name) {
 			info := c.databases[name].client.Info()
 			rows = append(rows, row{
 				name, info.Server.Product + " " + info.Server.Version, info.Target.String(), string(info.Strategy),

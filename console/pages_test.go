@@ -279,11 +279,12 @@ func TestSchedulesWorkflowsWorkersAndAuditHavePages(t *testing.T) {
 	check.OK(t, err)
 	s.shows(s.get(200, "/db/shop/schedules"), "nightly", "30 2 * * *", "Europe/Berlin")
 	s.shows(s.get(200, "/db/shop/schedule", "name", "nightly"), "Next times", "Run now")
-	to := s.post(303, "/db/shop/schedule/run", "name", "nightly")
+	to := s.post(303, "/db/shop/schedule/run", "name", "nightly", "reason", "it was late")
 	s.shows(s.get(200, to), "report")
 	s.post(303, "/db/shop/schedule/pause", "name", "nightly", "reason", "holiday")
 	s.shows(s.get(200, "/db/shop/schedule", "name", "nightly"), "paused", "holiday", "Resume")
-	s.post(303, "/db/shop/schedule/delete", "name", "nightly")
+	s.post(303, "/db/shop/schedule/resume", "name", "nightly", "reason", "holiday is over")
+	s.post(303, "/db/shop/schedule/delete", "name", "nightly", "reason", "nobody reads it")
 	s.get(404, "/db/shop/schedule", "name", "nightly")
 	for _, verb := range []string{"pause", "resume", "run", "delete"} {
 		if to := s.post(303, "/db/shop/schedule/"+verb, "name", "nightly"); to != "/db/shop/schedules" {
@@ -301,6 +302,7 @@ func TestSchedulesWorkflowsWorkersAndAuditHavePages(t *testing.T) {
 	s.post(303, path+"/cancel", "reason", "refunded")
 	s.shows(s.get(200, path), "cancelled")
 	s.shows(s.get(200, "/db/shop/workers"), "No worker has reported")
-	s.shows(s.get(200, "/db/shop/audit"), "refunded", "pause schedule", "ann", "console")
+	s.shows(s.get(200, "/db/shop/audit"), "refunded", "pause schedule", "ann", "console",
+		"it was late", "holiday is over", "nobody reads it")
 	s.shows(s.get(200, "/db/shop/audit", "action", "nothing"), "No change matches")
 }

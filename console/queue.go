@@ -104,12 +104,12 @@ func (v *visit) changeQueue(a auth.Action, message string, change func(queue str
 
 func (c *Console) pauseQueue(v *visit) error {
 	return v.changeQueue(auth.Operate, "The queue is paused. Running tasks go on, and no other task starts.",
-		func(queue string) error { return v.db.admin.PauseQueue(v.ctx(), queue, v.changes()...) })
+		func(queue string) error { return v.db.admin.PauseQueue(v.ctx(), queue) })
 }
 
 func (c *Console) resumeQueue(v *visit) error {
 	return v.changeQueue(auth.Operate, "The queue is resumed.",
-		func(queue string) error { return v.db.admin.ResumeQueue(v.ctx(), queue, v.changes()...) })
+		func(queue string) error { return v.db.admin.ResumeQueue(v.ctx(), queue) })
 }
 
 // queueForm shows a form of a queue's page again if it is invalid.
@@ -147,7 +147,7 @@ func (v *visit) limitQueue() error {
 			}
 			stored.Leased, stored.Rate, stored.PerKey = l.Leased, l.Rate, l.PerKey
 			stored.KeyLeased, stored.KeyRate, stored.Order = l.KeyLeased, l.KeyRate, l.Order
-		}, v.changes()...)
+		})
 		return unlessOutdated(outdated, err)
 	})
 }

@@ -71,10 +71,8 @@ func (v *visit) show(status int, page, title string, content any) {
 		Title: title, Prefix: v.console.cfg.Prefix, Flash: v.flash(), User: v.user, At: time.Now().UTC(), Page: content,
 		Session: v.console.sessionToken(v.r) != "", visit: v,
 	}
-	p := v.user
-	p.Queues = nil // a user may know the database of its queues
 	for _, name := range v.console.names {
-		if p.May(auth.Read, name, "") {
+		if v.user.MaySome(auth.Read, name) {
 			l.Names = append(l.Names, name)
 		}
 	}

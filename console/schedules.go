@@ -75,7 +75,7 @@ func (c *Console) changeSchedule(v *visit) error {
 	to, message := v.path("schedule", "name", s.Name), ""
 	switch verb {
 	case "pause":
-		err = v.db.schedules.Pause(v.ctx(), s.Name, schedule.By(v.user.Name), schedule.Reason(v.form("reason")))
+		err = v.db.schedules.Pause(v.ctx(), s.Name)
 		message = "The schedule is paused."
 	case "resume":
 		err = v.db.schedules.Resume(v.ctx(), s.Name)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/callers"
 )
 
 // sessionFor is how long a session may read pages after its token was revoked. Open pages are refreshed all the time,
@@ -30,17 +31,17 @@ func (c *Console) session(r *http.Request, token string) (auth.Principal, error)
 	if r.Method != http.MethodGet {
 		return check(r.Context())
 	}
-	return c.sessions.get(r.Context(), sessionKey{sha256.Sum256([]byte(token)), addressOf(r)}, check)
+	return c.sessions.get(r.Context(), sessionKey{sha256.Sum256([]byte(token)), callers.Address(r)}, check)
 }
 
 // signedIn returns the authenticator of the pages: the token of the session's cookies or, if there is none or it is no
 // longer valid, the request's own credentials.
 func (c *Console) signedIn() auth.Authenticator {
 	return authenticatorFunc(func(r *http.Request) (auth.Principal, error) {
-		if !c.checking.Take(addressOf(r), 1) {
+		if !c.checking.Take(callers.Address(r), 1) {
 			return auth.Principal{}, errBusy
 		}
-		defer c.checking.Release(addressOf(r), 1)
+		defer c.checking.Release(callers.Address(r), 1)
 		if token := c.sessionToken(r); token != "" && r.Header.Get("Authorization") == "" {
 			p, err := c.session(r, token)
 			if !errors.Is(err, auth.ErrUnauthenticated) {
@@ -113,7 +114,7 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 		v.showError(errForbidden)
 		return
 	}
-	err := v.limited("address " + addressOf(r))
+	err := v.limited("address " + callers.Address(r))
 	if err == nil {
 		err = readForm(w, r, maxForm)
 	}
@@ -121,11 +122,11 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 		v.showError(err)
 		return
 	}
-	if !c.checking.Take(addressOf(r), 1) { // not while the form arrives
+	if !c.checking.Take(callers.Address(r), 1) { // not while the form arrives
 		v.showError(errBusy)
 		return
 	}
-	defer c.checking.Release(addressOf(r), 1)
+	defer c.checking.Release(callers.Address(r), 1)
 	token, to := v.form("token"), r.FormValue("to")
 	_, err = c.cfg.Authenticator.Authenticate(withToken(r, token))
 	switch {

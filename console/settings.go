@@ -27,7 +27,7 @@ func (v *visit) configureQueue() error {
 				if outdated = v.outdated(stored); !outdated {
 					*stored = s
 				}
-			}, v.changes()...)
+			})
 			return unlessOutdated(outdated, err)
 		})
 }

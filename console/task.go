@@ -131,7 +131,7 @@ func (c *Console) operate(v *visit) error {
 	t, err := v.task(actionOf(e.Event))
 	to := v.path("task/" + t.ID.String())
 	if err == nil {
-		err = v.db.admin.Operate(v.ctx(), e.Event, t.ID, v.changes()...)
+		err = v.db.admin.Operate(v.ctx(), e.Event, t.ID)
 	}
 	switch {
 	case errors.Is(err, dbq.ErrWrongState):

@@ -6,10 +6,8 @@ import (
 	"errors"
 	"math"
 	"mime"
-	"net"
 	"net/http"
 	"net/url"
-	"regexp"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -17,12 +15,10 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/callers"
 	"github.com/dbq-go/dbq/internal/visible"
 	"github.com/google/uuid"
 )
-
-// databaseName matches the names of databases.
-var databaseName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
 
 // visit is one request for a page.
 type visit struct {
@@ -59,8 +55,6 @@ func (c *Console) page(next pageFunc) http.Handler {
 				v.showError(errors.New("a page panicked"))
 			}
 		}()
-		v.r = r.WithContext(admin.WithOrigin(r.Context(),
-			admin.Origin{By: v.user.Name, Program: "console", Address: addressOf(r), Request: v.request}))
 		if err := v.open(next); err != nil {
 			v.showError(err)
 		}
@@ -74,14 +68,12 @@ func (v *visit) open(next pageFunc) error {
 	}
 	most := int64(maxForm)
 	if name := v.r.PathValue("database"); name != "" {
-		anyQueue := v.user
-		anyQueue.Queues = nil // a user may know the database of its queues
 		d := v.console.databases[name]
-		if d == nil || !anyQueue.May(auth.Read, name, "") {
+		if d == nil || !v.user.MaySome(auth.Read, name) {
 			return errNoPage
 		}
 		v.db = d
-		if v.r.Pattern == patternEnqueue && anyQueue.May(auth.Enqueue, name, "") {
+		if v.r.Pattern == patternEnqueue && v.user.MaySome(auth.Enqueue, name) {
 			most = maxTaskForm
 		}
 	}
@@ -92,6 +84,9 @@ func (v *visit) open(next pageFunc) error {
 		return errBusy
 	}
 	defer v.console.running.Release(v.user.Name, 1)
+	v.r = v.r.WithContext(admin.WithOrigin(v.ctx(), admin.Origin{
+		By: v.user.Name, Reason: v.form("reason"), Program: "console", Address: callers.Address(v.r), Request: v.request,
+	}))
 	return next(v)
 }
 
@@ -123,15 +118,6 @@ func (v *visit) need(a auth.Action, queue string) error {
 		return errForbidden
 	}
 	return nil
-}
-
-// addressOf returns the address that a request comes from.
-func addressOf(r *http.Request) string {
-	address, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
-	}
-	return address
 }
 
 // limited refuses a form of a caller that sends too many.
@@ -182,11 +168,6 @@ func (v *visit) form(name string) string { return strings.TrimSpace(v.r.FormValu
 // named returns a field that has a name as it is: one that begins or ends with a space is another name, and a space
 // alone is not empty.
 func (v *visit) named(field string) string { return v.r.FormValue(field) }
-
-// changes returns the options of a change: its operator is the user, with the form's reason.
-func (v *visit) changes() []admin.Option {
-	return []admin.Option{admin.By(v.user.Name), admin.Reason(v.form("reason"))}
-}
 
 // id returns the id of a task or workflow in the path.
 func (v *visit) id() (uuid.UUID, error) {

@@ -25,10 +25,8 @@ var commands = []dbq.Command{dbq.CommandPause, dbq.CommandResume, dbq.CommandSto
 
 // worker returns the worker of the form if the user may command it. One that is gone or dead is ErrNotFound.
 func (v *visit) worker() (admin.WorkerInfo, error) {
-	anyQueue := v.user
-	anyQueue.Queues = nil
-	if !anyQueue.May(auth.Configure, v.db.name, "") { // it must not make others read the lists again either
-		return admin.WorkerInfo{}, errForbidden
+	if err := v.needSomewhere(auth.Configure); err != nil { // it must not make others read the lists again either
+		return admin.WorkerInfo{}, err
 	}
 	workers, err := v.db.admin.Workers(v.ctx())
 	if err != nil {
@@ -81,7 +79,7 @@ func (c *Console) commandWorker(v *visit) error {
 		return v.workerGone(err)
 	}
 	command := dbq.Command(v.form("command"))
-	if err := v.db.admin.CommandWorker(v.ctx(), w.ID, command, v.changes()...); err != nil {
+	if err := v.db.admin.CommandWorker(v.ctx(), w.ID, command); err != nil {
 		return v.workerGone(err)
 	}
 	v.db.changed()

@@ -137,7 +137,7 @@ func (c *Console) changeWorkflow(v *visit) error {
 	if err != nil {
 		return err
 	}
-	n, err := change.apply(v.ctx(), v.db.client, change.ID, v.changes()...)
+	n, err := change.apply(v.ctx(), v.db.client, change.ID)
 	if err != nil {
 		return err
 	}

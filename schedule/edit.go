@@ -144,12 +144,13 @@ type Option func(*pause)
 // client's name; see dbq.WithName.
 func By(operator string) Option { return func(p *pause) { p.By = operator } }
 
-// Reason says why, in up to MaxReason characters.
+// Reason says why, in up to MaxReason characters. The default is that of the context's admin.Origin.
 func Reason(text string) Option { return func(p *pause) { p.Reason = text } }
 
 // noted returns what options say.
 func (s *Schedules) noted(ctx context.Context, opts []Option) (pause, error) {
-	p := pause{By: cmp.Or(store.OriginOf(ctx).By, s.client.Info().Name)}
+	origin := store.OriginOf(ctx)
+	p := pause{By: cmp.Or(origin.By, s.client.Info().Name), Reason: origin.Reason}
 	for _, opt := range opts {
 		opt(&p)
 	}
@@ -175,7 +176,7 @@ func (s *Schedules) Pause(ctx context.Context, name string, opts ...Option) erro
 
 // auditOf returns what the audit keeps of a change of a schedule.
 func auditOf(p pause, queue, name string) store.Audit {
-	return store.Audit{Origin: store.Origin{By: p.By}, Reason: p.Reason, Queue: queue, Subject: name}
+	return store.Audit{Origin: store.Origin{By: p.By, Reason: p.Reason}, Queue: queue, Subject: name}
 }
 
 // Resume ends a pause. Times that passed during the pause are skipped. If the schedule is not paused, Resume does

@@ -8,6 +8,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/internal/handling"
+	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/dbq-go/dbq/internal/store"
 	"github.com/dbq-go/dbq/state"
 )
@@ -133,7 +134,7 @@ func (a *attempts) within(l *leased, o dbq.Outcome) dbq.Outcome {
 	}
 	o = access.Bounded(o)
 	if p := handling.AsPanic(o.Cause()); p != nil && o.UsesBackoff() {
-		a.log.each(linePanic, aboutTask(&l.task, "panic", cutText(fmt.Sprint(p.Value)), "stack", string(p.Stack))...)
+		a.log.each(linePanic, aboutTask(&l.task, "panic", limits.Brief(fmt.Sprint(p.Value)), "stack", string(p.Stack))...)
 	}
 	limits := a.limits(&l.task)
 	if o.Retries() && limits.MaxAttempts > 0 && l.task.Attempt >= limits.MaxAttempts {

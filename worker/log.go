@@ -6,10 +6,10 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/handling"
+	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/google/uuid"
 )
 
@@ -22,8 +22,6 @@ const (
 	// logCauses limits the lines of one kind that a window counts, one for each cause. Further causes are counted with
 	// the last one.
 	logCauses = 10
-	// logText limits an error's text in a line, in bytes.
-	logText = 1000
 )
 
 // logger writes the worker's log so that an incident causes only a few lines, however many tasks it affects. It
@@ -151,26 +149,15 @@ func aboutTask(t *dbq.Task, more ...any) []any {
 	return append([]any{"task", t.ID.String(), "kind", t.Kind, "attempt", t.Attempt}, more...)
 }
 
-// errorText returns the text of an error for a line: without the stack of a panic, and not longer than logText.
+// errorText returns the text of an error for a line: without the stack of a panic, and cut if it is long.
 func errorText(err error) string {
 	if err == nil {
 		return ""
 	}
 	if p := handling.AsPanic(err); p != nil {
-		return cutText(p.Short())
+		return limits.Brief(p.Short())
 	}
-	return cutText(err.Error())
-}
-
-func cutText(text string) string {
-	if len(text) <= logText {
-		return text
-	}
-	cut := logText
-	for cut > 0 && !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return text[:cut] + "..."
+	return limits.Brief(err.Error())
 }
 
 // seconds formats a duration for a line: rounded, and as text, because a JSON handler would write nanoseconds.

@@ -55,7 +55,7 @@ func (h *share) tryTake(want int) int {
 	defer h.mu.Unlock()
 	if !h.active {
 		h.active = true
-		h.pass = max(h.pass, h.served) // what it had no use for is not owed to it
+		h.pass = max(h.pass, h.served) // it has accumulated no credit
 	}
 	h.deal()
 	n := min(h.given, want)
@@ -145,7 +145,7 @@ func (s *slots) next() (next *share) {
 		switch {
 		case !h.active:
 		case h.given+h.used >= h.limit():
-			h.pass = max(h.pass, s.served) // what it cannot use is not owed to it
+			h.pass = max(h.pass, s.served) // it accumulates no credit
 		case next == nil || !s.strict && h.pass < next.pass:
 			next = h
 		}

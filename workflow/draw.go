@@ -8,34 +8,22 @@ import (
 	"github.com/google/uuid"
 )
 
+var mermaidText = strings.NewReplacer(`"`, "#quot;", "&", "&amp;", "<", "&lt;", ">", "&gt;")
+
 // Mermaid returns the workflow as a Mermaid flowchart.
 func (i Info) Mermaid() string {
-	return i.draw("flowchart TD\n", "  n%d[\"%s<br/>%s\"]\n",
-		strings.NewReplacer(`"`, "#quot;", "&", "&amp;", "<", "&lt;", ">", "&gt;"), map[OnFailure]string{
-			CancelStep: "  n%d --> n%d\n", WaitStep: "  n%d -- wait --> n%d\n", IgnoreFailure: "  n%d -. ignore .-> n%d\n"})
-}
-
-// DOT returns the workflow in the language of Graphviz.
-func (i Info) DOT() string {
-	return i.draw("digraph workflow {\n  node [shape=box];\n", "  n%d [label=\"%s\\n%s\"];\n",
-		strings.NewReplacer(`\`, `\\`, `"`, `\"`), map[OnFailure]string{
-			CancelStep: "  n%d -> n%d;\n", WaitStep: "  n%d -> n%d [label=\"wait\"];\n",
-			IgnoreFailure: "  n%d -> n%d [style=dashed, label=\"ignore\"];\n"}) + "}\n"
-}
-
-// draw returns the workflow as lines of text: a header, each step, and each need between them.
-func (i Info) draw(header, step string, quote *strings.Replacer, needs map[OnFailure]string) string {
 	b := strings.Builder{}
-	b.WriteString(header)
+	b.WriteString("flowchart TD\n")
 	index := map[uuid.UUID]int{}
 	for n, s := range i.Steps {
 		index[s.Task] = n
-		fmt.Fprintf(&b, step, n, quote.Replace(s.Name), s.Status())
+		fmt.Fprintf(&b, "  n%d[\"%s<br/>%s\"]\n", n, mermaidText.Replace(s.Name), s.Status())
 	}
+	arrows := map[OnFailure]string{CancelStep: "-->", WaitStep: "-- wait -->", IgnoreFailure: "-. ignore .->"}
 	for _, n := range i.Needs {
 		parent, known := index[n.Parent]
-		if child, ok := index[n.Child]; ok && known && needs[n.OnFailure] != "" {
-			fmt.Fprintf(&b, needs[n.OnFailure], parent, child)
+		if child, ok := index[n.Child]; ok && known && arrows[n.OnFailure] != "" {
+			fmt.Fprintf(&b, "  n%d %s n%d\n", parent, arrows[n.OnFailure], child)
 		}
 	}
 	return b.String()

@@ -25,8 +25,8 @@ var layers = []string{
 	"internal/errs internal/duration internal/limits internal/series internal/store",
 	"internal/wake internal/control internal/core internal/maintenance",
 	". internal/access internal/handling",
-	"admin schedule worker workflow bridge",
-	"internal/wire client",
+	"admin schedule worker workflow",
+	"internal/wire client bridge",
 	"internal/callers auth auth/oidc redaction internal/visible",
 	"api console internal/sample",
 	"dbqtest telemetry/prom telemetry/tracing conformance/internal/... conformance/cases conformance " +
@@ -59,6 +59,7 @@ var reserved = []struct{ imports, onlyIn string }{
 	{"github.com/danielgtaylor/huma/v2", "api"},
 	{"go.yaml.in/yaml/v3", "cmd/dbq"},
 	{"golang.org/x/time", "auth internal/callers"},
+	{"golang.org/x/text", "cmd/dbq"},
 	{containers, "conformance/engines"},
 }
 

@@ -103,5 +103,5 @@ func newAuditClean(a *app) *cobra.Command {
 	durationVar(cmd.Flags(), &keep, "keep", 0, "keep the entries of this last `TIME`, such as 365d").
 		within(time.Microsecond, dbq.MaxDelay)
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	return cmd
+	return a.addNote(cmd)
 }

@@ -240,9 +240,10 @@ func (o outcome) jsonLines() []map[string]any {
 	}
 }
 
-// one wants a single JSON document.
+// one wants success and a single JSON document.
 func (o outcome) one() map[string]any {
 	o.t.Helper()
+	o.ok()
 	all := o.jsonLines()
 	if len(all) != 1 {
 		o.t.Fatalf("dbq %q: %d JSON documents, want 1; stderr: %s", o.args, len(all), o.err)
@@ -253,9 +254,7 @@ func (o outcome) one() map[string]any {
 // task is a task as show --json prints it.
 func (u *user) task(id string) map[string]any {
 	u.t.Helper()
-	o := u.run("show", id, "--json")
-	o.ok()
-	return o.one()
+	return u.run("show", id, "--json").one()
 }
 
 // background is a command that runs.

@@ -34,7 +34,7 @@ func newConform(a *app) *cobra.Command {
 		"a checkout `STRATEGY`, repeatable (default every strategy that the server supports)")
 	l.StringVar(&f.match, "run", "", "only the cases whose group/name matches this `REGEXP`")
 	l.BoolVar(&f.list, "list", false, "print the laws, and check nothing")
-	l.StringArrayVar(&f.reports, "report", nil, "`FORMAT` or FORMAT=FILE, repeatable: text, json, junit, markdown")
+	l.StringArrayVar(&f.reports, "report", nil, "`FORMAT` or FORMAT=FILE, repeatable: text, json, junit")
 	l.Var(intWithin(&f.Load, 1, 1, 1000), "load", "multiply the work of the contention cases by `N`")
 	l.Var(intWithin(&f.Parallel, 0, 0, 100), "parallel", "run `N` cases at once (default 6, on SQLite 1)")
 	l.Uint64Var(&f.Seed, "seed", 0, "`SEED` of the random choices; use the seed of a report to repeat its run")
@@ -209,10 +209,9 @@ func conformVerdict(rep conformance.Report) error {
 
 // reportFormats are the ways to write a report, by their names.
 var reportFormats = map[string]func(conformance.Report, io.Writer) error{
-	"text":     conformance.Report.WriteText,
-	"json":     conformance.Report.WriteJSON,
-	"junit":    conformance.Report.WriteJUnit,
-	"markdown": conformance.Report.WriteMarkdown,
+	"text":  conformance.Report.WriteText,
+	"json":  conformance.Report.WriteJSON,
+	"junit": conformance.Report.WriteJUnit,
 }
 
 // reportTarget is a report that was asked for.
@@ -233,7 +232,7 @@ func (a *app) reportTargets(texts []string) (out []reportTarget, err error) {
 		info, err := os.Stat(a.path(filepath.Dir(file)))
 		switch {
 		case reportFormats[format] == nil:
-			return nil, usagef("--report: the formats are text, json, junit and markdown, as in --report junit=FILE")
+			return nil, usagef("--report: the formats are text, json and junit, as in --report junit=FILE")
 		case named && file == "":
 			return nil, usagef("--report %s: the file name is missing", format)
 		case named && (err != nil || !info.IsDir()):
@@ -258,7 +257,7 @@ func (t reportTarget) write(to surroundings, rep conformance.Report) error {
 	if err := reportFormats[t.format](rep, &b); err != nil {
 		return err
 	}
-	if t.format == "text" || t.format == "markdown" {
+	if t.format == "text" {
 		text := visibleLines(b.String())
 		b.Reset()
 		b.WriteString(text)

@@ -38,7 +38,7 @@ func newLimit(a *app) *cobra.Command {
 	})
 	addInOrder(cmd, given)
 	cmd.Flags().BoolVar(&off, "off", false, "remove all limits")
-	return cmd
+	return a.addNote(cmd)
 }
 
 // limitFlags are flags that set the fields of l. Without a flag a field stays as it is.

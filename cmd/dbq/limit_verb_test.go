@@ -69,7 +69,7 @@ func TestCancelVerb(t *testing.T) {
 	}
 	u.run("cancel", ids[1]).fails(exitState, "POISON")
 	o := u.run("cancel", ids[1], ids[2], "--json")
-	got := o.one()
+	got := o.jsonLines()[0]
 	failed, _ := got["failed"].([]any)
 	if got["changed"] != 1.0 || len(failed) != 1 || failed[0].(map[string]any)["id"] != ids[1] || o.code != exitState {
 		t.Errorf("of two, one cannot be cancelled: exit code %d, %v", o.code, got)

@@ -61,6 +61,7 @@ func run(ctx context.Context, in surroundings, args []string) int {
 func init() { cobra.EnableCommandSorting = false }
 
 func newRoot(a *app) *cobra.Command {
+	a.origin = admin.Origin{By: operatorName(), Program: "cli"}
 	root := page("dbq")
 	root.Long += "\n\n" + exitCodesSection()
 	root.Version = readVersion().Version
@@ -109,7 +110,7 @@ func newRoot(a *app) *cobra.Command {
 		root.AddCommand(cmds...)
 	}
 	group("start", "Getting started:", newDemo(a), newConform(a), newMigrate(a), newEnqueue(a), newWork(a),
-		newServe(a), newBridge(a))
+		newServe(a))
 	group("inspect", "Inspecting:", newStats(a), newList(a), newShow(a), newWait(a), newWorkflow(a))
 	operate := []*cobra.Command{newQueue(a), newLimit(a), newWorker(a), newSchedule(a), newToken(a), newAudit(a)}
 	for _, t := range state.ByOperator() {
@@ -140,6 +141,7 @@ type app struct {
 	schema   string
 	strategy string
 	json     bool
+	origin   admin.Origin // of changes
 	color    bool         // the output is a terminal that shows colors
 	logger   *slog.Logger // nil discards
 
@@ -164,10 +166,13 @@ func (a *app) runE(f runFunc) func(*cobra.Command, []string) error {
 		if given := cmd.Flag("dsn"); given.Changed && given.Value.String() == "" {
 			return usagef("--dsn is empty: give it a DSN, or leave it out to use DBQ_DSN or %s", defaultDSN)
 		}
+		if a.origin.By == "" {
+			return usagef("--by is empty")
+		}
 		if err := a.readDSNFile(); err != nil {
 			return err
 		}
-		return f(admin.WithOrigin(cmd.Context(), admin.Origin{By: operatorName(), Program: "cli"}), args)
+		return f(admin.WithOrigin(cmd.Context(), a.origin), args)
 	}
 }
 

@@ -92,12 +92,19 @@ With --json, it prints one document: {"event":"%s","changed":2}, with "failed" f
 	l.Var(intWithin(&f.Limit, dbq.MaxBulk, 1, dbq.MaxBulk), "limit", "change at most `N` tasks that a filter selects")
 	l.BoolVar(&op.dryRun, "dry-run", false, "only count the tasks that the filter selects, up to the limit")
 	l.BoolVar(&all, "all", false, "select every task whose state allows it, in every queue")
-	l.StringVar(&op.reason, "reason", "", "`WHY`, kept with the task")
-	l.StringVar(&op.by, "by", operatorName(), "`WHO`, kept with the task")
-	l.Lookup("by").DefValue = "user@host"
+	a.addNote(cmd)
 	if v.confirm {
 		l.BoolVar(&yes, "yes", false, "do not ask")
 	}
+	return cmd
+}
+
+// addNote adds --reason and --by, which the audit keeps of a command that changes something.
+func (a *app) addNote(cmd *cobra.Command) *cobra.Command {
+	l := cmd.Flags()
+	l.StringVar(&a.origin.Reason, "reason", "", "`WHY`, shown to other operators")
+	l.StringVar(&a.origin.By, "by", a.origin.By, "`WHO`, shown to other operators")
+	l.Lookup("by").DefValue = "user@host"
 	return cmd
 }
 
@@ -150,10 +157,9 @@ func (a *app) confirm(question, removes string) error {
 // operation is a run of an operator's command.
 type operation struct {
 	*app
-	event      state.Event
-	past       string
-	by, reason string
-	dryRun     bool
+	event  state.Event
+	past   string
+	dryRun bool
 }
 
 // operated is the result as --json shows it.
@@ -175,7 +181,7 @@ func (op *operation) onIDs(ctx context.Context, c *dbq.Client, ids []string) err
 	var first error
 	for _, text := range ids {
 		id := uuid.MustParse(text)
-		err := admin.New(c).Operate(ctx, op.event, id, admin.By(op.by), admin.Reason(op.reason))
+		err := admin.New(c).Operate(ctx, op.event, id)
 		if err == nil {
 			out.Changed++
 			continue
@@ -218,9 +224,9 @@ func (op *operation) changeUpTo(ctx context.Context, c *dbq.Client, f admin.Filt
 }
 
 func (op *operation) onFilter(ctx context.Context, c *dbq.Client, f admin.Filter) error {
-	past, opts := op.past, []admin.Option{admin.By(op.by), admin.Reason(op.reason)}
+	past, opts := op.past, []admin.Option(nil)
 	if op.dryRun {
-		past, opts = "would be "+past, append(opts, admin.DryRun())
+		past, opts = "would be "+past, []admin.Option{admin.DryRun()}
 	}
 	done, err := op.changeUpTo(ctx, c, f, opts)
 	if err == nil {

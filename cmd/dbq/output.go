@@ -18,6 +18,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/duration"
 	"github.com/spf13/cobra"
+	"golang.org/x/text/width"
 )
 
 // say prints a line of the result.
@@ -414,25 +415,14 @@ func cellWidth(text string) int {
 	}
 	n := 0
 	for _, r := range text {
+		kind := width.LookupRune(r).Kind()
 		switch {
 		case unicode.In(r, unicode.Mn, unicode.Me):
-		case isWide(r):
+		case kind == width.EastAsianWide || kind == width.EastAsianFullwidth: // and emoji
 			n += 2
 		default:
 			n++
 		}
 	}
 	return n
-}
-
-// wide are the ranges of wide characters that belong to no script: full-width forms and emoji.
-var wide = &unicode.RangeTable{
-	R16: []unicode.Range16{{0x3000, 0x303e, 1}, {0xff01, 0xff60, 1}, {0xffe0, 0xffe6, 1}},
-	R32: []unicode.Range32{{0x1f300, 0x1f64f, 1}, {0x1f680, 0x1f6ff, 1}, {0x1f900, 0x1f9ff, 1}, {0x1fa70, 0x1faff, 1}},
-}
-
-// isWide reports whether a character takes two cells: those of East Asian scripts, full-width forms and emoji.
-func isWide(r rune) bool {
-	return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Bopomofo, unicode.Yi, wide) ||
-		unicode.Is(unicode.Hangul, r) && (r < 0x1160 || r >= 0x3000) && r < 0xffa0
 }

@@ -14,10 +14,10 @@ import (
 	"sync"
 	"syscall"
 	"time"
-	"unicode/utf8"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/duration"
+	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/worker"
 	"github.com/google/uuid"
@@ -275,12 +275,7 @@ func (b *headBuffer) result() []byte {
 	if b.total <= len(b.kept) {
 		return b.kept
 	}
-	note := fmt.Sprintf(" … [cut from %d bytes]", b.total)
-	end := dbq.MaxResult - len(note)
-	for end > dbq.MaxResult-len(note)-utf8.UTFMax && !utf8.RuneStart(b.kept[end]) {
-		end--
-	}
-	return append(b.kept[:end:end], note...)
+	return limits.CutNoted(b.kept, b.total)
 }
 
 // tailBuffer keeps the end of a program's output: the last lines of an error are the most useful.

@@ -42,26 +42,19 @@ func (a *app) queueCommand(name string, mayCreate bool, f queueFunc) *cobra.Comm
 	return cmd
 }
 
-// queueChange is a queueCommand that changes a queue.
+// queueChange is a queueCommand that changes a queue, with --reason and --by.
 func (a *app) queueChange(name, past string, mayCreate bool, f queueFunc) *cobra.Command {
-	return a.queueCommand(name, mayCreate, func(ctx context.Context, ops *admin.Admin, queue string) error {
+	return a.addNote(a.queueCommand(name, mayCreate, func(ctx context.Context, ops *admin.Admin, queue string) error {
 		if err := f(ctx, ops, queue); err != nil {
 			return err
 		}
 		return a.result(nil, "%s %s", past, queue)
-	})
+	}))
 }
 
 func newQueuePause(a *app) *cobra.Command {
-	var reason, by string
-	cmd := a.queueChange("dbq queue pause", "paused", true,
-		func(ctx context.Context, ops *admin.Admin, queue string) error {
-			return ops.PauseQueue(ctx, queue, admin.Reason(reason), admin.By(by))
-		})
-	cmd.Flags().StringVar(&reason, "reason", "", "`WHY`, shown to other operators")
-	cmd.Flags().StringVar(&by, "by", operatorName(), "`WHO`, shown to other operators")
-	cmd.Flags().Lookup("by").DefValue = "user@host"
-	return cmd
+	return a.queueChange("dbq queue pause", "paused", true,
+		func(ctx context.Context, ops *admin.Admin, queue string) error { return ops.PauseQueue(ctx, queue) })
 }
 
 func newQueueResume(a *app) *cobra.Command {
@@ -103,7 +96,7 @@ func newQueueClean(a *app) *cobra.Command {
 			plural(done.Tasks, "task"), plural(done.Attempts, "attempt"))
 	})
 	addInOrder(cmd, given)
-	return cmd
+	return a.addNote(cmd)
 }
 
 func newQueueList(a *app) *cobra.Command {

@@ -117,7 +117,7 @@ func newSchedulePut(a *app) *cobra.Command {
 	l.BoolVar(&d.NoOverlap, "no-overlap", false,
 		"skip a time if the task of an earlier time, or of dbq schedule run, has not ended")
 	durationVar(l, &d.Jitter, "jitter", 0, "delay each task by a random part of this `TIME`")
-	return cmd
+	return a.addNote(cmd)
 }
 
 func newSchedulePreview(a *app) *cobra.Command {
@@ -227,29 +227,15 @@ func newScheduleShow(a *app) *cobra.Command {
 	})
 }
 
-// onNotedSchedule is onSchedule for a change with the flags --reason and --by.
-func (a *app) onNotedSchedule(use string,
-	change func(ctx context.Context, c *dbq.Client, name string, noted ...schedule.Option) error) *cobra.Command {
-	var reason, by string
-	cmd := a.onSchedule(use, func(ctx context.Context, c *dbq.Client, name string) error {
-		return change(ctx, c, name, schedule.Reason(reason), schedule.By(by))
-	})
-	cmd.Flags().StringVar(&reason, "reason", "", "`WHY`, shown to other operators")
-	cmd.Flags().StringVar(&by, "by", operatorName(), "`WHO`, shown to other operators")
-	cmd.Flags().Lookup("by").DefValue = "user@host"
-	return cmd
-}
-
 // scheduleChange makes a command that changes the schedule named by its argument, and prints it.
 func (a *app) scheduleChange(use, past string,
 	change func(*schedule.Schedules, context.Context, string, ...schedule.Option) error) *cobra.Command {
-	return a.onNotedSchedule(use,
-		func(ctx context.Context, c *dbq.Client, name string, noted ...schedule.Option) error {
-			if err := change(schedule.New(c), ctx, name, noted...); err != nil {
-				return err
-			}
-			return a.changedSchedule(ctx, c, name, past)
-		})
+	return a.addNote(a.onSchedule(use, func(ctx context.Context, c *dbq.Client, name string) error {
+		if err := change(schedule.New(c), ctx, name); err != nil {
+			return err
+		}
+		return a.changedSchedule(ctx, c, name, past)
+	}))
 }
 
 // changedSchedule prints that a schedule was changed, or with --json the schedule as it is now.
@@ -269,24 +255,22 @@ func (a *app) changedSchedule(ctx context.Context, c *dbq.Client, name, past str
 }
 
 func newScheduleDelete(a *app) *cobra.Command {
-	return a.onNotedSchedule("dbq schedule delete",
-		func(ctx context.Context, c *dbq.Client, name string, noted ...schedule.Option) error {
-			if err := schedule.New(c).Delete(ctx, name, noted...); err != nil {
-				return err
-			}
-			return a.result(map[string]any{"name": name, "deleted": true}, "deleted %s", name)
-		})
+	return a.addNote(a.onSchedule("dbq schedule delete", func(ctx context.Context, c *dbq.Client, name string) error {
+		if err := schedule.New(c).Delete(ctx, name); err != nil {
+			return err
+		}
+		return a.result(map[string]any{"name": name, "deleted": true}, "deleted %s", name)
+	}))
 }
 
 func newScheduleRun(a *app) *cobra.Command {
-	return a.onNotedSchedule("dbq schedule run",
-		func(ctx context.Context, c *dbq.Client, name string, noted ...schedule.Option) error {
-			id, err := schedule.New(c).RunNow(ctx, name, noted...)
-			if err != nil {
-				return err
-			}
-			return a.result(map[string]any{"task": id}, "%s", id)
-		})
+	return a.addNote(a.onSchedule("dbq schedule run", func(ctx context.Context, c *dbq.Client, name string) error {
+		id, err := schedule.New(c).RunNow(ctx, name)
+		if err != nil {
+			return err
+		}
+		return a.result(map[string]any{"task": id}, "%s", id)
+	}))
 }
 
 // pausedQueues returns the queues that are paused: tasks of a schedule wait there.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -244,9 +243,7 @@ func (s *server) close() {
 
 // notFound answers for a path that does not exist with a problem, as the API does.
 func notFound(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", wire.MediaType)
-	w.WriteHeader(wire.NoRoute.Status)
-	_ = json.NewEncoder(w).Encode(wire.NoRoute.Problem()) // the caller may be gone
+	wire.NoRoute.Problem().Respond(w)
 }
 
 // plain answers paths that are not in their plain form, such as //v1 or /a/../v1, which a mux would redirect. Under

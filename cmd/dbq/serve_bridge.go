@@ -57,8 +57,6 @@ type secretsConfig struct {
 	Variable string   `yaml:"secrets_env"`
 }
 
-const howSecrets = "set secret_files or secrets_env"
-
 // receiverConfig is an endpoint of the server that enqueues a task for each signed message.
 type receiverConfig struct {
 	Path         string        `yaml:"path"`
@@ -75,18 +73,17 @@ type receiverConfig struct {
 // receiverPath matches the paths of receivers: not those of the server itself, which have other first parts.
 var receiverPath = regexp.MustCompile(`^/hooks(?:/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$`)
 
-// read returns the secrets. An error says how to give one.
-func (c secretsConfig) read(in surroundings, how string) (out []bridge.Secret, err error) {
+func (c secretsConfig) read(in surroundings) (out []bridge.Secret, err error) {
 	texts := strings.Fields(in.getenv(c.Variable))
 	for _, file := range c.Files {
 		text, err := in.readSecret(file)
 		if err != nil {
-			return nil, fmt.Errorf("cannot read a file with a secret (%s): %w", how, err)
+			return nil, fmt.Errorf("cannot read one of secret_files: %w", err)
 		}
 		texts = append(texts, string(text))
 	}
 	if len(texts) == 0 {
-		return nil, errors.New("there is no secret: " + how)
+		return nil, errors.New("there is no secret: set secret_files or secrets_env")
 	}
 	for _, text := range texts {
 		s, err := bridge.ParseSecret(text)
@@ -110,7 +107,7 @@ func (c urlConfig) endpoint(in surroundings) (e bridge.Endpoint, err error) {
 		}
 		e.URL = strings.TrimSpace(string(text))
 	}
-	e.Secrets, err = c.Secrets.read(in, howSecrets)
+	e.Secrets, err = c.Secrets.read(in)
 	return e, err
 }
 
@@ -215,7 +212,7 @@ func (s *server) addReceiver(c receiverConfig, seen map[string]bool) error {
 	if err != nil {
 		return err
 	}
-	secrets, err := c.Secrets.read(s.surroundings, howSecrets)
+	secrets, err := c.Secrets.read(s.surroundings)
 	if err != nil {
 		return err
 	}

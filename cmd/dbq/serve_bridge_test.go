@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/bridge"
-	"github.com/dbq-go/dbq/internal/check"
 )
 
 // TestServeForwardsThroughAKill forwards tasks from one file to a second one directly, and from there to a third one
@@ -121,11 +120,8 @@ receivers:
 			t.Fatal("no message arrived")
 		}
 	}
-	answer, err := http.Post(s.url+"/hooks/shop", "application/json", strings.NewReader("{}"))
-	check.OK(t, err)
-	answer.Body.Close()
-	if answer.StatusCode != http.StatusBadRequest {
-		t.Errorf("an unsigned message gets %d, want 400", answer.StatusCode)
+	if status, _ := s.send("POST", "/hooks/shop", "{}"); status != http.StatusBadRequest {
+		t.Errorf("an unsigned message gets %d, want 400", status)
 	}
 }
 

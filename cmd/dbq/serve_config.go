@@ -17,6 +17,7 @@ import (
 	"github.com/dbq-go/dbq/auth/oidc"
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/internal/duration"
+	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/dbq-go/dbq/internal/redact"
 	"github.com/dbq-go/dbq/redaction"
 	"github.com/spf13/cobra"
@@ -207,12 +208,6 @@ func plainYAML(message string) string {
 	return oneLine(message)
 }
 
-// databaseName matches the names of databases.
-var databaseName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
-
-// namedDSN is a DSN with a name before it.
-var namedDSN = regexp.MustCompile(`^([a-z][a-z0-9_-]{0,31})=(.*)$`)
-
 // addDatabases adds the databases of the flags and finds the DSNs. Without any it takes DBQ_DSN, or the default file.
 func (s *server) addDatabases(cfg *serveConfig) error {
 	if cfg.Databases == nil {
@@ -223,8 +218,9 @@ func (s *server) addDatabases(cfg *serveConfig) error {
 	}
 	for _, given := range s.dsns {
 		name, dsn := "default", given
-		if m := namedDSN.FindStringSubmatch(given); m != nil && (isDSN(m[2]) || !isDSN(given)) {
-			name, dsn = m[1], m[2] // and not host=db.example dbname=app
+		if before, after, _ := strings.Cut(given, "="); limits.DatabaseName(before) && before != given &&
+			(isDSN(after) || !isDSN(given)) {
+			name, dsn = before, after // and not host=db.example dbname=app
 		}
 		if cfg.Databases[name] != nil {
 			return usagef("the database %q is given twice: name each one, as NAME=DSN", name)
@@ -235,7 +231,7 @@ func (s *server) addDatabases(cfg *serveConfig) error {
 		cfg.Databases["default"] = &databaseConfig{DSN: s.getenv("DBQ_DSN"), create: s.getenv("DBQ_DSN") == ""}
 	}
 	for name, d := range cfg.Databases {
-		if !databaseName.MatchString(name) { // it may be a DSN
+		if !limits.DatabaseName(name) { // it may be a DSN
 			return usagef("databases: a name has 1 to 32 lower-case letters, digits, - and _, and begins with a letter")
 		}
 		if d == nil {

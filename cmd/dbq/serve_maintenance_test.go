@@ -3,10 +3,7 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -23,26 +20,12 @@ import (
 // call sends a request, which succeeds, and decodes the response into out, unless that is nil.
 func (s *serving) call(method, path, body string, out any) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, method, s.url+path, strings.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if body != "" {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil || answer.StatusCode >= 300 {
-		s.t.Fatalf("%s %s: %d %s %v", method, path, answer.StatusCode, text, err)
+	status, text := s.send(method, path, body)
+	if status >= 300 {
+		s.t.Fatalf("%s %s: %d %s", method, path, status, text)
 	}
 	if out != nil {
-		if err := json.NewDecoder(bytes.NewReader(text)).Decode(out); err != nil {
+		if err := json.NewDecoder(strings.NewReader(text)).Decode(out); err != nil {
 			s.t.Fatalf("%s %s: %s: %v", method, path, text, err)
 		}
 	}

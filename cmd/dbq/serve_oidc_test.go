@@ -7,11 +7,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"fmt"
-	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -31,8 +27,7 @@ func TestServeAcceptsTokensOfAProvider(t *testing.T) {
 	login := httptest.NewServer(provider)
 	defer login.Close()
 	provider.SetIssuer(login.URL)
-	config := filepath.Join(u.dir, "serve.yaml")
-	check.OK(t, os.WriteFile(config, []byte(`
+	u.write("serve.yaml", `
 databases: {shop: {dsn: a.db}}
 auth:
   oidc:
@@ -41,24 +36,18 @@ auth:
     groups_claim: realm_access.roles
     skew: 10s
     rules: [{group: ops, role: operator}, {role: viewer}]
-`), 0o600))
+`)
 	token := func(audience, group string) string {
 		return oidctest.SignIDToken(key, "k", oidc.ES256, fmt.Sprintf(
 			`{"iss":%q,"aud":%q,"sub":"ann","exp":%d,"realm_access":{"roles":[%q]}}`,
 			login.URL, audience, time.Now().Unix()+600, group))
 	}
-	s := u.serve("--config", config)
+	s := u.serve("--config", "serve.yaml")
 	pause := func(s *serving, token string, want int) {
 		t.Helper()
-		r, err := http.NewRequest("POST", s.url+"/v1/db/shop/queues/mail/pause", strings.NewReader("{}"))
-		check.OK(t, err)
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Authorization", "Bearer "+token)
-		answer, err := http.DefaultClient.Do(r)
-		check.OK(t, err)
-		answer.Body.Close()
-		if answer.StatusCode != want {
-			t.Errorf("got %d, want %d", answer.StatusCode, want)
+		status, _ := s.send("POST", "/v1/db/shop/queues/mail/pause", "{}", "Authorization", "Bearer "+token)
+		if status != want {
+			t.Errorf("got %d, want %d", status, want)
 		}
 	}
 	pause(s, token("dbq", "ops"), 204)
@@ -67,8 +56,8 @@ auth:
 	if status, _ := s.get("/v1/databases"); status != 401 {
 		t.Errorf("without a token: %d", status)
 	}
-	late := u.serve("--config", config)
+	late := u.serve("--config", "serve.yaml")
 	login.Close()
 	pause(late, token("dbq", "ops"), 503)
-	u.run("serve", "--config", config, "--listen", "0.0.0.0:bad").fails(exitUsage, "HOST:PORT")
+	u.run("serve", "--config", "serve.yaml", "--listen", "0.0.0.0:bad").fails(exitUsage, "HOST:PORT")
 }

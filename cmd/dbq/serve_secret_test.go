@@ -55,7 +55,6 @@ func TestWrongConfigurationShowsNoSecret(t *testing.T) {
 		{"serve", "--dsn", dsn, "--dsn", dsn}, {"serve", "--dsn-file", filepath.Join(dir, "two")},
 		{"serve", "--config", dsn}, {"serve", "--tls-cert", "c.pem", "--tls-key", key, "--dsn", good},
 		{"stats", "--dsn-file", dsn}, {"stats", "--dsn-file", filepath.Join(dir, "two")}, {"stats", dsn},
-		{"bridge", "--dsn", good, "--to", dsn}, {"bridge", "--dsn", good, "-q", "q", "--secret-file", key},
 	} {
 		if code, printed := typed(t, args...); code == exitOK || strings.Contains(printed, secret) {
 			t.Errorf("%q: exit code %d: %s", args, code, printed)

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -65,24 +64,44 @@ func (b *background) address(pattern string) (at string) {
 	return at
 }
 
-func (s *serving) get(path string) (int, string) {
+// do sends a request, with a body of JSON unless it is "", and returns the response and its body.
+func (s *serving) do(method, path, body string, headers ...string) (*http.Response, string) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+path, nil)
+	r, err := http.NewRequestWithContext(ctx, method, s.url+path, strings.NewReader(body))
 	if err != nil {
 		s.t.Fatal(err)
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
 	}
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	defer answer.Body.Close()
-	b, err := io.ReadAll(answer.Body)
+	text, err := io.ReadAll(answer.Body)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return answer.StatusCode, string(b)
+	return answer, string(text)
+}
+
+// send is do with the status of the response.
+func (s *serving) send(method, path, body string, headers ...string) (int, string) {
+	s.t.Helper()
+	answer, text := s.do(method, path, body, headers...)
+	return answer.StatusCode, text
+}
+
+// get sends a GET without a body.
+func (s *serving) get(path string) (int, string) {
+	s.t.Helper()
+	return s.send("GET", path, "")
 }
 
 func TestServeAnswersForEachDatabase(t *testing.T) {
@@ -176,32 +195,16 @@ func TestServeAcceptsTokensAndAProxy(t *testing.T) {
 	u.run("migrate", "--dsn", "a.db").ok()
 	id := u.run("enqueue", "--dsn", "a.db", "--queue", "mail", "--payload",
 		`{"plain":"planted","a":[{"secret":"hidden"}]}`).id()
-	created := u.run("token", "create", "reader", "--role", "viewer", "--dsn", "a.db", "--json").ok()
-	var token struct{ Secret string }
-	if err := json.Unmarshal([]byte(created), &token); err != nil || token.Secret == "" {
-		t.Fatalf("%v: %s", err, created)
-	}
-	config := filepath.Join(t.TempDir(), "serve.yaml")
-	check.OK(t, os.WriteFile(config, []byte("databases: {shop: {dsn: a.db}}\nauth:\n  tokens: shop\n  proxy:\n"+
-		"    from: [127.0.0.0/8]\n    user_header: X-User\n    rules: [{user: ann, role: operator, payloads: true}]\n"+
-		"redact: [{queue: mail, paths: [$..secret]}]\n",
-	), 0o600))
-	s := u.serve("--config", config)
-	call := func(method, path string, headers ...string) (int, string) {
-		t.Helper()
-		r, err := http.NewRequest(method, s.url+path, strings.NewReader("{}"))
-		check.OK(t, err)
-		r.Header.Set("Content-Type", "application/json")
-		for i := 0; i+1 < len(headers); i += 2 {
-			r.Header.Set(headers[i], headers[i+1])
-		}
-		answer, err := http.DefaultClient.Do(r)
-		check.OK(t, err)
-		defer answer.Body.Close()
-		b, _ := io.ReadAll(answer.Body)
-		return answer.StatusCode, string(b)
-	}
-	task, pause, bearer := "/v1/db/shop/tasks/"+id, "/v1/db/shop/queues/mail/pause", "Bearer "+token.Secret
+	secret := u.run("token", "create", "reader", "--role", "viewer", "--dsn", "a.db", "--json").one()["secret"].(string)
+	u.write("serve.yaml", `
+databases: {shop: {dsn: a.db}}
+auth:
+  tokens: shop
+  proxy: {from: [127.0.0.0/8], user_header: X-User, rules: [{user: ann, role: operator, payloads: true}]}
+redact: [{queue: mail, paths: [$..secret]}]
+`)
+	s := u.serve("--config", "serve.yaml")
+	task, pause, bearer := "/v1/db/shop/tasks/"+id, "/v1/db/shop/queues/mail/pause", "Bearer "+secret
 	for _, c := range []struct {
 		status  int
 		method  string
@@ -231,14 +234,15 @@ func TestServeAcceptsTokensAndAProxy(t *testing.T) {
 		{403, "POST", pause, []string{"Authorization", bearer}},
 		{204, "POST", pause, []string{"X-User", "ann"}},
 	} {
-		if status, body := call(c.method, c.path, c.headers...); status != c.status {
+		if status, body := s.send(c.method, c.path, "{}", c.headers...); status != c.status {
 			t.Errorf("%s %s %v: %d %s, want %d", c.method, c.path, c.headers, status, body, c.status)
 		}
 	}
-	if status, body := call("GET", task, "Authorization", bearer); status != 200 || strings.Contains(body, "planted") {
+	status, body := s.send("GET", task, "", "Authorization", bearer)
+	if status != 200 || strings.Contains(body, "planted") {
 		t.Errorf("a viewer gets %d %s, want the task without its payload", status, body)
 	}
-	if status, body := call("GET", task, "X-User", "ann"); status != 200 || !strings.Contains(body, "planted") {
+	if status, body := s.send("GET", task, "", "X-User", "ann"); status != 200 || !strings.Contains(body, "planted") {
 		t.Errorf("an operator with payloads gets %d %s", status, body)
 	} else if strings.Contains(body, "hidden") {
 		t.Errorf("the payload is not redacted: %s", body)

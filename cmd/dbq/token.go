@@ -62,7 +62,7 @@ func newTokenCreate(a *app) *cobra.Command {
 	ttl := durationVar(l, &n.TTL, "ttl", defaultTTL, "valid for this `TIME`, such as 30d, or forever")
 	ttl.within(time.Second, dbq.MaxDelay)
 	ttl.orForever = true
-	return cmd
+	return a.addNote(cmd)
 }
 
 // validity is until when a token is valid, as text.
@@ -130,5 +130,5 @@ func newTokenRevoke(a *app) *cobra.Command {
 		}
 		return ids, err
 	}))
-	return cmd
+	return a.addNote(cmd)
 }

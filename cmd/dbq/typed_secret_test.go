@@ -170,10 +170,7 @@ func TestCommandLineErrorsShowNothingThatWasTyped(t *testing.T) {
 	}
 	_, id := startedIn(t, u.dir, "--dsn", "q.db", "enqueue", "-q", "q", "--payload", "x")
 	lines := append(everyCommand(strings.TrimSpace(id)), checks(u.dir)...)
-	lines = append(lines, []string{"serve", "--listen", "127.0.0.1:0"},
-		[]string{"bridge", "-q", "q", "--url", "http://127.0.0.1:1/", "--plain-http", "--secret-file", "secret",
-			"--until-empty"},
-		[]string{"bridge", "-q", "q", "--listen", "127.0.0.1:0", "--secret-file", "secret"})
+	lines = append(lines, []string{"serve", "--listen", "127.0.0.1:0"})
 	stored := []string{"queue", "holder", "reason", "by"} // what is in the database is shown
 	tried := map[string]bool{}
 	try := func(what string, args ...string) {

@@ -30,7 +30,6 @@ func TestEnqueueMakesTheDefaultFile(t *testing.T) {
 	}
 	u.run("enqueue", "--queue", "mail", "--reference", "r-1").fails(exitState, "reference", id)
 	o := u.run("enqueue", "--queue", "mail", "--json")
-	o.ok()
 	if o.one()["id"] == nil {
 		t.Errorf("no id in %s", o.out)
 	}
@@ -271,7 +270,7 @@ func TestOperate(t *testing.T) {
 	u.run("reenqueue", "01a1fe08-d809-723f-9731-4ea7dcff52a9").fails(exitNotFound, "not found")
 	u.run("reject", id, ids[1], ids[2]).fails(exitState, "2 of 3")
 	o := u.run("reject", ids[1], "01a1fe08-d809-723f-9731-4ea7dcff52a9", "--json")
-	if got := o.one(); got["changed"] != 0.0 || len(got["failed"].([]any)) != 2 || o.code != exitState {
+	if got := o.jsonLines()[0]; got["changed"] != 0.0 || len(got["failed"].([]any)) != 2 || o.code != exitState {
 		t.Errorf("%v, exit code %d", got, o.code)
 	}
 	if by := u.task(id)["result"]; by != "rejected by "+operatorName() {

@@ -23,7 +23,7 @@ func newWorker(a *app) *cobra.Command {
 		one := oneArg("worker's id (see `dbq worker list`)")
 		cmd := a.command("dbq worker "+string(command), one, a.withClient(run))
 		cmd.ValidArgsFunction = firstArg(a.completeBy(workerNames))
-		cmds = append(cmds, cmd)
+		cmds = append(cmds, a.addNote(cmd))
 	}
 	return parent("dbq worker", cmds...)
 }

@@ -14,11 +14,11 @@ import (
 )
 
 func newWorkflow(a *app) *cobra.Command {
-	var mermaid, dot bool
+	var mermaid bool
 	var limit int
 	var cmd *cobra.Command
 	cmd = a.command("dbq workflow", oneID, a.withClient(func(ctx context.Context, c *dbq.Client, args []string) error {
-		if err := clash(cmd.Flags(), "mermaid", "dot", "json"); err != nil {
+		if err := clash(cmd.Flags(), "mermaid", "json"); err != nil {
 			return err
 		}
 		id := uuid.MustParse(args[0])
@@ -33,8 +33,6 @@ func newWorkflow(a *app) *cobra.Command {
 			return a.printJSON(info)
 		case mermaid:
 			_, err = io.WriteString(a.out, visibleLines(info.Mermaid()))
-		case dot:
-			_, err = io.WriteString(a.out, visibleLines(info.DOT()))
 		default:
 			err = stepListing(info).print(ctx, a, c, info.Steps)
 		}
@@ -45,7 +43,6 @@ func newWorkflow(a *app) *cobra.Command {
 	}))
 	l := cmd.Flags()
 	l.BoolVar(&mermaid, "mermaid", false, "print a Mermaid flowchart")
-	l.BoolVar(&dot, "dot", false, "print a drawing for Graphviz")
 	l.Var(intWithin(&limit, 1000, 1, workflow.MaxSteps), "limit", "read at most `N` tasks")
 	return cmd
 }

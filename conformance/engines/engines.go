@@ -13,7 +13,7 @@
 //	DBQ_TEST_REQUIRE=postgres15,postgres18    these must run: a skip is a failure
 //	DBQ_TEST_CONTAINERS=pull                  pull missing images; by default only local images are used
 //	DBQ_TEST_CONTAINERS=only                  the same, and ignore DSNs; no: use no containers at all
-//	DBQ_TEST_REPORTS=directory                gets a report of each target: target.json and target.md
+//	DBQ_TEST_REPORTS=directory                gets a report of each target: target.json and target.txt
 //	DBQ_TEST_FIFTH=0 to 4                     adds to go test -short one fifth of the cases that it leaves out
 //	DBQ_TEST_WHOLE=postgres18,mysql97         all cases run on these, also with go test -short
 //	DBQ_TEST_LOAD=200                         multiplies the work of Contention and Worker: Worker/FourProcesses then has

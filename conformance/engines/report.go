@@ -8,13 +8,13 @@ import (
 	"github.com/dbq-go/dbq/conformance"
 )
 
-// writeReport puts a target's report into a directory, as JSON and Markdown.
+// writeReport puts a target's report into a directory, as JSON and text.
 func writeReport(dir string, t target, rep conformance.Report) error {
-	var data, page bytes.Buffer
+	var data, text bytes.Buffer
 	if err := rep.WriteJSON(&data); err != nil {
 		return err
 	}
-	if err := rep.WriteMarkdown(&page); err != nil {
+	if err := rep.WriteText(&text); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -23,5 +23,5 @@ func writeReport(dir string, t target, rep conformance.Report) error {
 	if err := os.WriteFile(filepath.Join(dir, t.name+".json"), data.Bytes(), 0o644); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, t.name+".md"), page.Bytes(), 0o644)
+	return os.WriteFile(filepath.Join(dir, t.name+".txt"), text.Bytes(), 0o644)
 }

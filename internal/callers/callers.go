@@ -1,4 +1,5 @@
-// Package callers limits how many requests per second each caller of a server may send, and how many may run at once.
+// Package callers knows the callers of a server: how many requests per second each may send, how many may run at once,
+// and from which address a request comes.
 package callers
 
 import (

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -117,4 +118,19 @@ func (s *Seconds) UnmarshalJSON(b []byte) error {
 func FromSeconds(s float64) time.Duration {
 	const most = float64(1 << 62)
 	return time.Duration(max(min(s*float64(time.Second), most), -most))
+}
+
+// RetryAfter reads the header Retry-After: seconds, or a date. It returns 0 for anything else, and otherwise at least a
+// second and at most a year.
+func RetryAfter(text string, now time.Time) time.Duration {
+	const most = 365 * day
+	if seconds, err := strconv.ParseUint(text, 10, 63); err == nil {
+		return time.Duration(min(max(seconds, 1), uint64(most/time.Second))) * time.Second
+	}
+	for _, layout := range []string{"Mon, 02 Jan 2006 15:04:05 GMT", time.RFC850, time.ANSIC} { // as http.ParseTime
+		if at, err := time.Parse(layout, text); err == nil {
+			return min(max(at.Sub(now), time.Second), most)
+		}
+	}
+	return 0
 }

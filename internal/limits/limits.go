@@ -4,6 +4,8 @@ package limits
 import (
 	"cmp"
 	"fmt"
+	"regexp"
+	"slices"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -127,16 +129,40 @@ func ID(id uuid.UUID) error {
 	return nil
 }
 
-// CutResult cuts a result or an error text to at most MaxResult bytes, on a UTF-8 boundary and with a note about the
-// cut.
-func CutResult(b []byte) []byte {
-	if len(b) <= MaxResult {
+// DatabaseName reports whether a server can call a database so: its name is a part of paths.
+func DatabaseName(name string) bool { return databaseName.MatchString(name) }
+
+var databaseName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
+
+// CutResult cuts a result or an error text to at most MaxResult bytes, with a note about the cut.
+func CutResult(b []byte) []byte { return CutNoted(b, len(b)) }
+
+// CutNoted is CutResult for the beginning of a text of size bytes.
+func CutNoted(b []byte, size int) []byte {
+	if size <= MaxResult {
 		return b
 	}
-	note := fmt.Sprintf(" … [cut from %d bytes]", len(b))
-	end := MaxResult - len(note)
-	for end > 0 && end > MaxResult-len(note)-utf8.UTFMax && !utf8.RuneStart(b[end]) {
+	note := fmt.Sprintf(" … [cut from %d bytes]", size)
+	return append(slices.Clip(Cut(b, MaxResult-len(note))), note...)
+}
+
+// Brief cuts a text for a line of a log to about 1000 bytes.
+func Brief(text string) string {
+	const most = 1000
+	if len(text) <= most {
+		return text
+	}
+	return Cut(text, most) + "..."
+}
+
+// Cut cuts a text to at most a number of bytes, on a UTF-8 boundary.
+func Cut[T string | []byte](text T, most int) T {
+	if len(text) <= most {
+		return text
+	}
+	end := most
+	for end > 0 && end > most-utf8.UTFMax && !utf8.RuneStart(text[end]) {
 		end--
 	}
-	return append(b[:end:end], note...)
+	return text[:end]
 }

@@ -18,7 +18,7 @@ import (
 
 // Origin describes who calls, and from where; see admin.Origin.
 type Origin struct {
-	By, Program, Address, Request string
+	By, Reason, Program, Address, Request string
 }
 
 type originKey struct{}
@@ -44,7 +44,6 @@ type Audit struct {
 	Subject string    // the name of what is changed, if it is neither a queue nor a task
 	Task    uuid.UUID // if the call changes one task
 	Filter  string    // as JSON, if it changes many
-	Reason  string
 	// Show returns what the audit keeps of the value of a key/value record. Without it, that is the value.
 	Show func(value string) string
 
@@ -55,18 +54,26 @@ type Audit struct {
 // The origin of a program that gives none.
 const library = "library"
 
-const maxOrigin = 200 // characters of each text of an origin
+// The most characters of a reason, and of each other text of an origin.
+const (
+	MaxReason = 1000
+	maxOrigin = 200
+)
 
 // Audited returns a context whose next change, by one call of the store, adds the entry a. by is the operator's name
 // unless a or the context has one.
 func Audited(ctx context.Context, by string, a Audit) (context.Context, error) {
 	o := OriginOf(ctx)
-	a.By, a.Program = cmp.Or(a.By, o.By, by), cmp.Or(o.Program, library)
+	a.By, a.Reason, a.Program = cmp.Or(a.By, o.By, by), cmp.Or(a.Reason, o.Reason), cmp.Or(o.Program, library)
 	a.Address, a.Request = o.Address, o.Request
-	for _, text := range []struct{ text, what string }{
-		{a.By, "operator's name"}, {a.Program, "program's name"}, {a.Address, "address"}, {a.Request, "request id"},
+	for _, text := range []struct {
+		text, what string
+		most       int
+	}{
+		{a.By, "operator's name", maxOrigin}, {a.Reason, "reason", MaxReason}, {a.Program, "program's name", maxOrigin},
+		{a.Address, "address", maxOrigin}, {a.Request, "request id", maxOrigin},
 	} {
-		if err := limits.Text(text.text, 0, maxOrigin, errs.ErrOption, text.what); err != nil {
+		if err := limits.Text(text.text, 0, text.most, errs.ErrOption, text.what); err != nil {
 			return nil, err
 		}
 	}

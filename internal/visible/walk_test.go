@@ -266,7 +266,7 @@ func (s *site) operation(method, path string) {
 		s.asks(method, path, "", "")
 		for _, query := range []string{
 			"?queue=theirs", "?queue=ours", "?task=" + s.ids["both"] + "&queue=ours", "?queue=ours&archived=true",
-			"?limit=1", "?limit=200", "?limit=1000", "?format=dot",
+			"?limit=1", "?limit=200", "?limit=1000",
 		} {
 			s.asks(method, path+query, "", "")
 		}

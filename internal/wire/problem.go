@@ -1,7 +1,9 @@
 package wire
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"strconv"
@@ -53,6 +55,14 @@ func (p *Problem) GetHeaders() http.Header {
 		return http.Header{"Retry-After": {strconv.Itoa(max(1, int(math.Ceil(p.After.Seconds()))))}}
 	}
 	return nil
+}
+
+// Respond sends the problem.
+func (p *Problem) Respond(w http.ResponseWriter) {
+	maps.Copy(w.Header(), p.GetHeaders())
+	w.Header().Set("Content-Type", MediaType)
+	w.WriteHeader(p.Status)
+	_ = json.NewEncoder(w).Encode(p) // the caller may be gone
 }
 
 // In moves the fields of a problem to an element of a list.
