@@ -16,7 +16,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Callers of one process share commits on SQLite. These hold what each of them was promised alone.
+// Callers of one process share commits on SQLite. These tests check that each caller still gets its own guarantees.
 
 func fileQueue(t *testing.T) *dbq.Queue {
 	t.Helper()
@@ -101,7 +101,7 @@ func TestConcurrentSettlementsOfATaskSucceedOnce(t *testing.T) {
 	}
 }
 
-// A producer who gives up is told that nothing happened, and then it is so, or that it may have.
+// A cancelled enqueue reports that nothing happened, which must be true, or ErrMayHaveHappened.
 func TestCancelledProducersDoNotAffectOthers(t *testing.T) {
 	q := fileQueue(t)
 	const producers, each = 8, 60

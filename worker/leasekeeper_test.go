@@ -28,7 +28,7 @@ func long(took time.Duration, began chan<- struct{}) worker.Handler {
 	})
 }
 
-// What is leased was taken for the old time, and the next heartbeat of the new one would come long after that.
+// Running tasks hold leases of the old length, which end before the first heartbeat of the new one.
 func TestLongerLeaseRenewsRunningTasksAtOnce(t *testing.T) {
 	t.Parallel()
 	q, began := open(t), make(chan struct{}, 1)

@@ -56,7 +56,7 @@ func init() {
 		}})
 }
 
-// Who opens a database that its dialect says something about is told, and nobody else.
+// A command prints the note of the dialect that it opens, and no other command prints one.
 func TestServerNoticeIsPrinted(t *testing.T) {
 	u := newUser(t)
 	const note = "dbq: note: this is a test's\n"

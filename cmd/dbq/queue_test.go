@@ -166,7 +166,7 @@ func TestStoppedWorkIsNotRestarted(t *testing.T) {
 	u.gone(pids)
 }
 
-// Far sooner than it would ask.
+// The notification arrives long before the next report interval.
 func TestWorkIsNotifiedOnPostgreSQL(t *testing.T) {
 	dsn := cmp.Or(os.Getenv("DBQ_TEST_POSTGRES18_DSN"), os.Getenv("DBQ_TEST_POSTGRES_DSN"))
 	if dsn == "" {
