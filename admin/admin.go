@@ -1,8 +1,8 @@
 // Package admin is for operators: people and programs that inspect and manage queues, tasks and workers.
 //
 //	ops := admin.New(client)
-//	tasks, err := ops.List(ctx, admin.Filter{Queue: "mail", States: []dbq.State{dbq.StatePoison}})
-//	err = ops.Operate(ctx, admin.Reenqueue, tasks[0].ID, admin.Reason("the mail server is back"))
+//	page, err := ops.List(ctx, admin.Filter{Queue: "mail", States: []dbq.State{dbq.StatePoison}})
+//	err = ops.Operate(ctx, admin.Reenqueue, page.Tasks[0].ID, admin.Reason("the mail server is back"))
 //
 // Tasks: List, Archived and Attempts read them and their history, Operate and OperateMany change their states, Stats
 // counts them, and Clean removes those whose retention has passed. Queues: PauseQueue, ResumeQueue, ConfigureQueue

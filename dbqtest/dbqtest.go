@@ -95,16 +95,26 @@ func (d *DB) Run(w worker.Worker) []dbq.Task {
 // order in which they were enqueued.
 func (d *DB) Tasks(queue string, states ...dbq.State) []dbq.Task {
 	d.t.Helper()
-	page, err := admin.New(d.Client).List(d.context(), admin.Filter{Queue: queue, States: states, Limit: maxSteps})
-	if err != nil {
-		d.t.Fatalf("dbqtest: %v", err)
-	}
-	for i, task := range page.Tasks {
-		if page.Tasks[i], err = d.Get(d.context(), task.ID); err != nil {
+	var tasks []dbq.Task
+	must := func(err error) {
+		if err != nil {
+			d.t.Helper()
 			d.t.Fatalf("dbqtest: %v", err)
 		}
 	}
-	return page.Tasks
+	for f := (admin.Filter{Queue: queue, States: states, Limit: maxSteps}); ; {
+		page, err := admin.New(d.Client).List(d.context(), f)
+		must(err)
+		for _, listed := range page.Tasks {
+			task, err := d.Get(d.context(), listed.ID)
+			must(err)
+			tasks = append(tasks, task)
+		}
+		if !page.More {
+			return tasks
+		}
+		f = f.From(page.Next)
+	}
 }
 
 // WantTasks fails the test unless exactly n tasks of a queue are in state s.

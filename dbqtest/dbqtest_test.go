@@ -10,7 +10,6 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/dbqtest"
-	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -34,7 +33,9 @@ func shipping(carrier func(item string) error) worker.Handler {
 func TestPurchaseIsShipped(t *testing.T) {
 	t.Parallel()
 	db := dbqtest.New(t)
-	check.OK(t, buy(t.Context(), db.Client, "a book"))
+	if err := buy(t.Context(), db.Client, "a book"); err != nil {
+		t.Fatal(err)
+	}
 	if got := dbqtest.Only(db, ship); got.Item != "a book" {
 		t.Errorf("enqueued %q", got.Item)
 	}
@@ -50,7 +51,9 @@ func TestPurchaseIsShipped(t *testing.T) {
 func TestRetryIsDueAfterAdvance(t *testing.T) {
 	t.Parallel()
 	db := dbqtest.New(t)
-	check.OK(t, buy(t.Context(), db.Client, "a book"))
+	if err := buy(t.Context(), db.Client, "a book"); err != nil {
+		t.Fatal(err)
+	}
 	fail := true
 	w := worker.Worker{Queue: db.Queue("orders"), Backoff: func(int) time.Duration { return time.Hour },
 		Handler: shipping(func(string) error {
@@ -79,9 +82,13 @@ func TestAdvanceMovesTheDatabasesClock(t *testing.T) {
 	db := dbqtest.New(t)
 	q := db.Queue("q")
 	before, err := db.Now(t.Context())
-	check.OK(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	id, err := q.Enqueue(t.Context(), dbq.NewTask{Delay: time.Hour})
-	check.OK(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	db.Advance(2 * time.Hour)
 	if now, err := db.Now(t.Context()); err != nil || now.Sub(before) < 2*time.Hour {
 		t.Errorf("the clock went from %v to %v (%v)", before, now, err)
@@ -98,7 +105,9 @@ func TestAdvanceMovesTheDatabasesClock(t *testing.T) {
 	if err := q.Complete(t.Context(), tasks[0].Lease, nil); !errors.Is(err, dbq.ErrLeaseLost) {
 		t.Errorf("got %v, want ErrLeaseLost", err)
 	}
-	check.OK(t, q.Complete(t.Context(), again[0].Lease, nil))
+	if err := q.Complete(t.Context(), again[0].Lease, nil); err != nil {
+		t.Fatal(err)
+	}
 	if task := db.Tasks("q")[0]; task.Updated.Sub(before) < 2*time.Hour {
 		t.Errorf("completed at %v, the clock began at %v", task.Updated, before)
 	}
@@ -119,11 +128,15 @@ func TestAdvanceMovesTheDatabasesClock(t *testing.T) {
 func TestDatabasesOfTwoTestsAreIndependent(t *testing.T) {
 	t.Parallel()
 	a, b := dbqtest.New(t), dbqtest.New(t)
-	check.OK(t, buy(t.Context(), a.Client, "a book"))
+	if err := buy(t.Context(), a.Client, "a book"); err != nil {
+		t.Fatal(err)
+	}
 	a.Advance(time.Hour)
 	b.WantTasks("orders", dbq.StateCreated, 0)
 	na, err := a.Now(t.Context())
-	check.OK(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	nb, err := b.Now(t.Context())
 	if err != nil || na.Sub(nb) < 59*time.Minute {
 		t.Errorf("the other clock moved, too: %v and %v (%v)", na, nb, err)

@@ -144,13 +144,14 @@ type Option func(*pause)
 // client's name; see dbq.WithName.
 func By(operator string) Option { return func(p *pause) { p.By = operator } }
 
-// Reason says why, in up to MaxReason characters. The default is that of the context's admin.Origin.
+// Reason says why, in up to MaxReason characters. The default is that of the context's admin.Origin, cut to MaxReason
+// bytes.
 func Reason(text string) Option { return func(p *pause) { p.Reason = text } }
 
 // noted returns what options say.
 func (s *Schedules) noted(ctx context.Context, opts []Option) (pause, error) {
 	origin := store.OriginOf(ctx)
-	p := pause{By: cmp.Or(origin.By, s.client.Info().Name), Reason: origin.Reason}
+	p := pause{By: cmp.Or(origin.By, s.client.Info().Name), Reason: limits.Cut(origin.Reason, MaxReason)}
 	for _, opt := range opts {
 		opt(&p)
 	}

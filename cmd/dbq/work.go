@@ -211,8 +211,13 @@ func (w *work) pausedVerdict(ctx context.Context, c *dbq.Client) error {
 
 // anyTask reports whether the queue has a task in one of the states.
 func (w *work) anyTask(ctx context.Context, c *dbq.Client, states ...state.State) (bool, error) {
-	tasks, _, err := listUpTo(ctx, admin.New(c), admin.Filter{Queue: w.queue, States: states, Limit: 1})
-	return len(tasks) > 0, err
+	for _, in := range states { // an index leads to the tasks of one
+		f := admin.Filter{Queue: w.queue, States: []state.State{in}, Limit: 1}
+		if tasks, _, err := listUpTo(ctx, admin.New(c), f); err != nil || len(tasks) > 0 {
+			return len(tasks) > 0, err
+		}
+	}
+	return false, nil
 }
 
 // deniedMost is how many checkouts in a row the database may deny before dbq work gives up.

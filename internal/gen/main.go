@@ -86,6 +86,9 @@ func fillPages(root string, out map[string]string) error {
 				return fmt.Errorf("%s: %w", path, err)
 			}
 		}
+		if strings.Contains(text, `"github.com/dbq-go/dbq/internal/`) {
+			return fmt.Errorf("%s shows code that imports an internal package, which no reader can compile", path)
+		}
 		out[path] = text
 	}
 	return nil
