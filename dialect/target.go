@@ -65,13 +65,14 @@ const (
 
 // TakeConns removes the parameter pool_max_conns, which no driver knows, and returns its value for NewPool, or 16.
 func (d DSN) TakeConns() (int, error) {
-	if !d.Params.Has("pool_max_conns") {
+	text := d.Params.Get("pool_max_conns")
+	d.Params.Del("pool_max_conns")
+	if text == "" {
 		return defaultConns, nil
 	}
-	n, err := strconv.Atoi(d.Params.Get("pool_max_conns"))
+	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > maxConns {
 		return 0, fmt.Errorf("%w: pool_max_conns must be a number from 1 to %d", ErrDSN, maxConns)
 	}
-	d.Params.Del("pool_max_conns")
 	return n, nil
 }

@@ -160,6 +160,10 @@ func mustBeKnown(ctx context.Context, c *dbq.Client, queue string) error {
 	if err != nil || known {
 		return err
 	}
+	old, _, err := listUpTo(ctx, admin.New(c), admin.Filter{Queue: queue, Limit: 1}) // in the whole table
+	if err != nil || len(old) > 0 {
+		return err
+	}
 	names, err := queueNames(ctx, c)
 	if err != nil {
 		return err

@@ -721,14 +721,12 @@ func poolOfOne(t *test) {
 	direct, c := t.open(), t.open()
 	c.DB().SetMaxOpenConns(1)
 	for _, f := range append(faultCalls(), manyChunks(c)) {
-		s := t.callDisturbed(direct, c, f, func(ctx context.Context, _ *faultRun) (context.Context, func()) {
-			return context.WithTimeout(ctx, bound)
-		})
+		s := t.callDisturbed(direct, c, f, undisturbed)
 		if t.checkCall("on a pool of one", direct, f, s); s.err != nil {
 			t.Errorf("%s on a pool of one: %v", f.name, s.err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.ctx, bound)
+	ctx, cancel := context.WithTimeout(t.ctx, patienceOfCall)
 	defer cancel()
 	q := c.Queue("pool of one")
 	id := must(q.Enqueue(ctx, dbq.NewTask{Reference: "one"}))

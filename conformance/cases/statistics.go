@@ -172,12 +172,14 @@ func (t *test) wholeSeries(c *dbq.Client) (out []string) {
 }
 
 func statisticsRollUp(t *test) {
-	c := t.open()
+	c, other := t.open(), t.open()
 	t.addReports(c)
 	before := t.wholeSeries(c)
 	day := func(n int) int64 { return longAgo.AddDate(0, 0, n).UnixMicro() }
 	for _, now := range []int64{day(0) + 90e6, day(0) + 3600e6, day(1) + 8*3600e6, day(3)} {
-		t.concurrently(2, func(ctx context.Context, _ int) { t.must(access.Of(t.open()).Store.RollUp(ctx, now)) })
+		t.concurrently(2, func(ctx context.Context, i int) {
+			t.must(access.Of([]*dbq.Client{c, other}[i]).Store.RollUp(ctx, now))
+		})
 		for i, after := range t.wholeSeries(c) {
 			if now == day(3) && i < 2 { // the minutes of the first day have been removed
 				continue

@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"context"
+	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -212,10 +213,14 @@ func (c *conn) Ping(ctx context.Context) error {
 	return done(c.Connection.Ping(context.WithoutCancel(ctx)))
 }
 
-// BeginTx stops go-ora from committing each statement; nothing is sent.
+// BeginTx stops go-ora from committing each statement; nothing is sent. READ COMMITTED is Oracle's default, and go-ora
+// refuses any level that is named.
 func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
 	if c.broken {
 		return nil, driver.ErrBadConn
+	}
+	if opts.Isolation == driver.IsolationLevel(sql.LevelReadCommitted) {
+		opts.Isolation = driver.IsolationLevel(sql.LevelDefault)
 	}
 	inner, err := c.Connection.BeginTx(context.WithoutCancel(ctx), opts)
 	if err != nil {
