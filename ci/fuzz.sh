@@ -15,8 +15,8 @@ found=$(grep -rnoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sed 's/:[
 run_fuzz() {
   go test -c -o "$work/test" -fuzz "^$2\$" "$1" &&
     cd "$1" &&
-    timeout --foreground $((120 + inputs / 100)) "$work/test" -test.run '^$' -test.fuzz "^$2\$" -test.fuzztime "${inputs}x" \
-      -test.fuzzcachedir "$work/corpus"
+    timeout --foreground $((120 + inputs / 100)) "$work/test" -test.run '^$' -test.fuzz "^$2\$" \
+      -test.fuzztime "${inputs}x" -test.fuzzcachedir "$work/corpus"
 }
 
 failed=0

@@ -209,7 +209,9 @@ func (x *executor) handle(tasks []*leased) bool {
 	begin := x.admission.admit(tasks)
 	defer func() {
 		for _, l := range begin {
-			inProcess.end(l, !l.began.IsZero())
+			if !l.onTrial() { // a trial ends with its lease: until then its attempt counts if the process dies
+				inProcess.end(l, !l.began.IsZero())
+			}
 		}
 	}()
 	return len(begin) == 0 || x.call(begin)

@@ -67,6 +67,7 @@ func (s *leases) remove(ls ...*leased) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range ls {
+		inProcess.end(l, !l.began.IsZero())
 		if !l.listed {
 			continue
 		}

@@ -52,6 +52,7 @@ func (s *settler) add(l *leased, how dbq.Outcome, err error) {
 	select {
 	case s.queue.in <- st:
 	case <-s.queue.stopped: // from a handler that Run did not wait for: its lease expires
+		inProcess.end(l, true)
 	case <-s.shutdown.final.Done(): // no time is left to settle it
 		s.leases.giveUp(l)
 	}
@@ -133,6 +134,7 @@ func (s *settler) settled(batch []settlement, out []dbq.Settled) {
 	for i := range batch {
 		if isLocked(out[i]) {
 			locked = append(locked, batch[i])
+			inProcess.end(batch[i].leased, true) // other suspects do not wait for the row
 		} else {
 			tasks = append(tasks, batch[i].leased)
 		}

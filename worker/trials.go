@@ -11,7 +11,7 @@ import (
 //
 // A suspect is a task whose lease has lapsed suspectAfter times: it may have killed its processes, or it was only with
 // them, or the database was away. A suspect on trial is marked as started, so its attempt counts if the process dies,
-// and no other suspect runs beside it, so none is blamed for what it does.
+// and no other suspect runs beside it, so none is blamed for what it does. The trial lasts until its outcome is stored.
 //
 // After an outage, all tasks are suspects, and all but a few are innocent. So suspects whose handlers have returned
 // vouch for the others: one of them for a suspect with suspectAfter lapses, and twice as many for each further lapse.
