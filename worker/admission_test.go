@@ -17,8 +17,8 @@ import (
 	"github.com/dbq-go/dbq/worker"
 )
 
-// A suspect on trial is marked as started, and is the only one that runs; other tasks run beside it. After so many
-// lapses, no other suspects of this process can vouch for it.
+// A suspect on trial is marked as started, and is the only one until its outcome is stored; other tasks run beside it.
+// After so many lapses, no other suspects of this process can vouch for it.
 func TestTrialsRunOneAtATime(t *testing.T) {
 	t.Parallel()
 	for name, batches := range map[string]bool{"single": false, "batches": true} {
@@ -41,8 +41,14 @@ func TestTrialsRunOneAtATime(t *testing.T) {
 				if n := suspects.Add(1); n > 1 {
 					return fmt.Errorf("%d suspects run at once", n)
 				}
+				var marked int
+				err := q.Client().DB().QueryRowContext(t.Context(), "SELECT count(*) FROM dbq_task "+
+					"WHERE kind = 'suspect' AND state = 1 AND known_started = 1").Scan(&marked)
+				if err == nil && marked != 1 {
+					err = fmt.Errorf("%d suspects are marked at once", marked)
+				}
 				time.Sleep(50 * time.Millisecond)
-				return nil
+				return err
 			}
 			w := worker.Worker{Queue: q, Concurrency: 6, UntilEmpty: true, Backoff: func(int) time.Duration { return time.Hour }}
 			if batches {
