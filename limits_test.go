@@ -205,8 +205,8 @@ func TestUniqueRulesAreChecked(t *testing.T) {
 	}
 }
 
-// A batch with an invalid task adds none of its tasks. An empty batch is no error. A unique rule without a key takes
-// the kind and the payload as its key.
+// A batch with an invalid task is refused as a whole, and an empty batch is accepted. The key of a unique rule without
+// one is made of the kind and the payload.
 func TestBatchesAreAddedWhole(t *testing.T) {
 	t.Parallel()
 	q := inMemory(t).Queue("q")

@@ -1,7 +1,6 @@
 package api_test
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -11,7 +10,6 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -24,35 +22,10 @@ import (
 	"github.com/dbq-go/dbq/internal/wire"
 )
 
-// journal keeps what is logged or sent. It is safe for concurrent use.
-type journal struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (j *journal) Write(b []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(b)
-}
-
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.String()
-}
+// journal keeps what is logged or sent.
+type journal struct{ check.Log }
 
 func (j *journal) log(c *api.Config) { c.Logger = slog.New(slog.NewTextHandler(j, nil)) }
-
-// await waits until a text is logged: the line of a request follows its response.
-func (j *journal) await(t *testing.T, text string) {
-	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !strings.Contains(j.String(), text); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("the log has no %q: %s", text, j)
-		}
-	}
-}
 
 // heldClient returns a client whose only connection a test can take, so that the database does not answer.
 func heldClient(t *testing.T) (c *dbq.Client, take func() (release func())) {
@@ -113,7 +86,7 @@ func TestPanicOfAHandlerIsAProblem(t *testing.T) {
 			t.Errorf("the problem contains %q: %s", secret, text)
 		}
 	}
-	logged.await(t, "msg=\"api: request\" request=the-panic")
+	logged.Says(t, "msg=\"api: request\" request=the-panic")
 	for _, want := range []string{"planted cause", "hostile_test.go", "status=500"} {
 		if !strings.Contains(logged.String(), want) {
 			t.Errorf("the log has no %q: %s", want, logged.String())

@@ -62,7 +62,7 @@ func (s *leases) add(ts []dbq.Task) []leased {
 	return ls
 }
 
-// remove removes tasks. It ignores those that were already removed.
+// remove removes tasks, and ends the trials of suspects among them. It ignores those that were already removed.
 func (s *leases) remove(ls ...*leased) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

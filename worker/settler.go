@@ -134,7 +134,7 @@ func (s *settler) settled(batch []settlement, out []dbq.Settled) {
 	for i := range batch {
 		if isLocked(out[i]) {
 			locked = append(locked, batch[i])
-			inProcess.end(batch[i].leased, true) // other suspects do not wait for the row
+			inProcess.end(batch[i].leased, true) // a locked row delays no other suspect
 		} else {
 			tasks = append(tasks, batch[i].leased)
 		}

@@ -3,32 +3,17 @@
 package main
 
 import (
-	"bytes"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
+
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // watched is an output that can be read while it grows.
-type watched struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
+type watched struct{ check.Log }
 
 func newWatched() *watched { return &watched{} }
-
-func (w *watched) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.b.Write(p)
-}
-
-func (w *watched) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.b.String()
-}
 
 // says waits for a text.
 func (w *watched) says(t *testing.T, text string) {
