@@ -184,7 +184,7 @@ func (w *workers) report(ctx context.Context, now time.Time) error {
 	defer cancel()
 	live, gone := w.take(now)
 	for _, id := range gone {
-		if err := w.control.Deregister(ctx, id); err != nil {
+		if _, err := w.control.Deregister(ctx, id); err != nil {
 			return err
 		}
 	}

@@ -53,7 +53,7 @@ func guard(ctx context.Context, o options, s *servers) error {
 	groups := map[string]bool{}
 	for _, e := range entries {
 		byKey[e.key()], groups[e.group] = e, true
-		e.singles, e.meanwhile = false, false
+		e.meanwhile = false
 	}
 	used := map[*entry]bool{}
 	var judged []*guardedRatio
@@ -84,7 +84,7 @@ func guard(ctx context.Context, o options, s *servers) error {
 		// One round each time, so that it can end between two.
 		what := fmt.Sprintf("guard, round %d of %d", round+1, g.Rounds)
 		err := inTurns(ctx, what, rotated(entries, round), 1, func(ctx context.Context, e *entry) error {
-			return taken.round(ctx, e, g.Tasks)
+			return taken.bulkAndDrain(ctx, e, g.Tasks)
 		})
 		if err != nil {
 			return err

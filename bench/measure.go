@@ -121,6 +121,11 @@ func (s samples) round(ctx context.Context, e *entry, n int) error {
 			return fmt.Errorf("enqueueing one by one: %w", err)
 		}
 	}
+	return s.bulkAndDrain(ctx, e, n)
+}
+
+// bulkAndDrain measures what a round enqueues in bulk.
+func (s samples) bulkAndDrain(ctx context.Context, e *entry, n int) error {
 	n = e.tasks(n)
 	if err := phase(ctx, e.Prepare); err != nil {
 		return fmt.Errorf("preparing: %w", err)

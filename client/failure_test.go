@@ -88,6 +88,7 @@ func TestTaskIsRedeliveredAfterAnOutage(t *testing.T) {
 	e := s.enqueue("a")[0]
 	first, second := s.worker(nil), s.worker(nil)
 	first.ID, first.Lease, second.ID = "first", 300*time.Millisecond, "second"
+	first.Concurrency = 1 // it does not take the task over itself
 	began, taken, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	first.Handler = worker.HandlerFunc(func(ctx context.Context, _ dbq.Task) dbq.Outcome {
 		close(began)

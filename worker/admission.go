@@ -88,7 +88,7 @@ func (a *admission) mark(tasks []*leased) (begin []*leased) {
 		switch left := l.left(); {
 		case !l.mustMark():
 			begin = append(begin, l)
-		case left < lease/3: // renewals are overdue, and the lease may end between the mark and the call
+		case left < min(lease, l.granted())/3: // renewals are overdue: it may end between the mark and the call
 			a.putOff([]*leased{l})
 		default:
 			must, ls, wait = append(must, l), append(ls, l.currentLease()), min(wait, left/2)

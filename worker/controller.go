@@ -57,11 +57,16 @@ func (c *controller) run(ctx context.Context) {
 	}
 }
 
-// leave removes the worker from the registry.
+// leave removes the worker from the registry, and executes a command that an operator has sent since the last report:
+// after a stop, the program does not run the worker again.
 func (c *controller) leave() {
 	ctx, cancel := context.WithTimeout(c.shutdown.final, registryTimeout)
 	defer cancel()
-	if err := cmp.Or(c.shared.Deregister(ctx, c.cfg.ID), c.shared.Resign(ctx, c.member)); err != nil {
+	command, err := c.shared.Deregister(ctx, c.cfg.ID)
+	if command != "" {
+		c.obey(dbq.Command(command))
+	}
+	if err = cmp.Or(err, c.shared.Resign(ctx, c.member)); err != nil {
 		c.log.write(lineLeave, "error", errorText(err))
 	}
 }

@@ -38,16 +38,37 @@ func (d coarse) Statements(n dialect.Names) dialect.Statements {
 	return st
 }
 
+// openCoarse opens a queue whose server has a clock of this precision.
+func openCoarse(t *testing.T, precision time.Duration) *dbq.Queue {
+	pool, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db"))
+	check.OK(t, err)
+	t.Cleanup(func() { pool.Close() })
+	c, err := dbq.New(t.Context(), pool.Write, coarse{precision: precision}, dbq.WithMigrate())
+	check.OK(t, err)
+	return c.Queue("q")
+}
+
+// Where the clock leaves a worker little of a lease, this is no reason not to mark attempts that must count.
+func TestLastAttemptsStartWhateverTheClocksPrecision(t *testing.T) {
+	t.Parallel()
+	const lease = 3 * time.Second
+	q := openCoarse(t, lease*3/4)
+	id := enqueue(t, q, 1, dbq.NewTask{MaxAttempts: 1})[0]
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	w := worker.Worker{Queue: q, Lease: lease, UntilEmpty: true, Logger: slog.New(slog.DiscardHandler),
+		Handler: worker.Func(func(context.Context, dbq.Task) error { return nil })}
+	check.OK(t, w.Run(ctx))
+	if task := get(t, q, id); task.State != dbq.StateCompleted {
+		t.Errorf("it is %v", task.State)
+	}
+}
+
 // UntilEmpty is not the end while the database still counts tasks as this worker's that the worker has given up.
 func TestUntilEmptyRetakesTasksLostByItsOwnClock(t *testing.T) {
 	t.Parallel()
 	const lease = 1500 * time.Millisecond // the first heartbeat would be after 500
-	pool, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db"))
-	check.OK(t, err)
-	t.Cleanup(func() { pool.Close() })
-	c, err := dbq.New(t.Context(), pool.Write, coarse{precision: lease - 100*time.Millisecond}, dbq.WithMigrate())
-	check.OK(t, err)
-	q := c.Queue("q")
+	q := openCoarse(t, lease-100*time.Millisecond)
 	ids := enqueue(t, q, 20, dbq.NewTask{})
 	runEmpty(t, worker.Worker{Queue: q, Lease: lease, Logger: slog.New(slog.DiscardHandler),
 		Handler: worker.Func(func(ctx context.Context, task dbq.Task) error {

@@ -441,6 +441,10 @@ func (l *leased) left() time.Duration {
 	return time.Until(l.ends())
 }
 
+// granted returns how long the worker held the task at its checkout, by its own clock. It is less than the lease where
+// the server's clock is coarse.
+func (l *leased) granted() time.Duration { return l.task.Lease.Until.Sub(l.received) }
+
 // ends returns when the task is lost, unless its lease is renewed or vouched for. The caller holds leases.mu.
 func (l *leased) ends() time.Time {
 	if l.vouched.After(l.lease.Until) {

@@ -78,7 +78,12 @@ func TestConflictsAreCounted(t *testing.T) {
 	r := onSQLite(t.Context(), t, "?busy_timeout=0", func(t *test) {
 		c, other := t.open(), t.open()
 		tx := must(other.DB().BeginTx(t.ctx, nil))
-		time.AfterFunc(50*time.Millisecond, func() { _ = tx.Rollback() })
+		go func() {
+			for c.Stats().Retried == 0 && t.ctx.Err() == nil {
+				time.Sleep(time.Millisecond)
+			}
+			_ = tx.Rollback()
+		}()
 		must(c.Queue("q").Enqueue(t.ctx, dbq.NewTask{}))
 		retried = c.Stats().Retried
 		if c.Stats().Conflicts != retried || other.Stats().Conflicts != 0 {

@@ -108,7 +108,7 @@ func workAsWorker(ctx context.Context, u *roleUser, c *dbq.Client) error {
 		func() error { _, err := access.Of(c).Control.Report(ctx, info, time.Minute); return err },
 		func() error { _, err := access.Of(c).Control.Report(ctx, info, time.Minute); return err },
 		func() error { _, err := access.Of(c).Control.TryLead(ctx, "clean", "w", time.Minute); return err },
-		func() error { return access.Of(c).Control.Deregister(ctx, "w") },
+		func() error { _, err := access.Of(c).Control.Deregister(ctx, "w"); return err },
 		func() error { return reportAndRollUp(ctx, c) },
 		func() (err error) { crashed, err = u.takeOver(ctx, q); return err },
 		func() error { return q.Settle(ctx, crashed[0].Lease, dbq.Released(0)) },

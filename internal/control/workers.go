@@ -119,14 +119,14 @@ func dead(r store.Record) bool {
 	return r.Expired() || r.Expires != nil && r.Updated-r.Now > *r.Expires-r.Updated
 }
 
-// Deregister removes a worker from the registry. It is not an error if the worker is not registered.
-func (c *Control) Deregister(ctx context.Context, id string) error {
+// Deregister removes a worker from the registry, and returns the command that was sent to it since its last report, or
+// "". It is not an error if the worker is not registered.
+func (c *Control) Deregister(ctx context.Context, id string) (command string, err error) {
 	c.versions.Delete(id)
-	err := c.store.DeleteKV(ctx, namespaceWorker, id)
-	if err == nil {
-		err = c.store.DeleteKV(ctx, namespaceCommand, id)
+	if err = c.store.DeleteKV(ctx, namespaceWorker, id); err == nil { // first, so that no more commands are sent to it
+		command, err = c.takeCommand(ctx, id)
 	}
-	return c.wrap("deregister", "", err)
+	return command, c.wrap("deregister", "", err)
 }
 
 // Workers returns the workers that have reported within the last day, ordered by id.
