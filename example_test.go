@@ -37,5 +37,5 @@ func Example() {
 		}
 	}
 	// Output:
-	// attempt 1 of 10: hello
+	// attempt 1 of 20: hello
 }

@@ -66,7 +66,7 @@ type config struct {
 }
 
 // DefaultMaxAttempts is the limit of attempts if neither the task nor the client sets one.
-const DefaultMaxAttempts = 10
+const DefaultMaxAttempts = 20
 
 // identifier matches names that every engine accepts without quotes, short enough for the longest suffix.
 var identifier = regexp.MustCompile(`^[a-z][a-z0-9_]{0,19}$`)

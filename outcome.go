@@ -52,9 +52,8 @@ func Completed(result []byte) Outcome { return Outcome{result: result} }
 // Deleted ends an attempt successfully and removes the task.
 func Deleted() Outcome { return Outcome{end: deleted} }
 
-// Failed ends an attempt with an error and retries the task after a backoff: the worker's, or
-// Exponential(time.Second, time.Hour) for Queue.Settle. As with every failure, the task stores the error's text, cut
-// at MaxResult bytes.
+// Failed ends an attempt with an error and retries the task after a backoff: the worker's, or DefaultBackoff for
+// Queue.Settle. As with every failure, the task stores the error's text, cut at MaxResult bytes.
 //
 // After the last attempt of a task, Failed, RetryIn and RetryAt move it to POISON.
 func Failed(cause error) Outcome { return failure(failed, cause) }
@@ -203,7 +202,7 @@ func (o Outcome) bounded() Outcome {
 // settlement returns the outcome in the store's form. Only a Failed without a backoff needs the attempt's number.
 func (o Outcome) settlement(l Lease, again bool) store.SettleRow {
 	if o.end == failed {
-		o = o.WithBackoff(defaultBackoff(l.Attempt))
+		o = o.WithBackoff(DefaultBackoff(l.Attempt))
 	}
 	s := store.SettleRow{
 		LeaseKey: l.key(), Until: l.Until, Event: o.Event(), Remove: o.end == deleted,

@@ -47,6 +47,12 @@ type Filter struct {
 // From returns the filter of the tasks that follow an id in the order of the list.
 func (f Filter) From(id uuid.UUID) Filter { return Filter(store.Filter(f).From(id)) }
 
+// of returns the filter of the tasks to which an event is applied; see OperateMany.
+func (f Filter) of(event state.Event) store.Filter {
+	f.NotCancelled = f.NotCancelled || event == Reenqueue && !f.CancelledOnly
+	return store.Filter(f)
+}
+
 const defaultPage = 100
 
 var errNewestFirst = fmt.Errorf("%w: only List supports NewestFirst", dbq.ErrFilter)

@@ -105,6 +105,9 @@ type Operated struct {
 // can be found and not changed, such as one that ends meanwhile, or one to purge that a workflow still needs: calls
 // without f.After find it again and may never come to the others. Each batch of tasks is a separate transaction: after
 // an error, the result is about the batches before. Results and reasons are stored as by Operate.
+//
+// Reenqueue leaves cancelled tasks out unless f.CancelledOnly selects them: whoever retries what has failed does not
+// want what was cancelled.
 func (a *Admin) OperateMany(
 	ctx context.Context, event state.Event, f Filter, opts ...Option,
 ) (done Operated, err error) {
@@ -120,7 +123,7 @@ func (a *Admin) OperateMany(
 	}
 	var ids []uuid.UUID
 	if err == nil {
-		ids, err = a.store.ListIDs(ctx, store.Filter(f), op.Transition)
+		ids, err = a.store.ListIDs(ctx, f.of(event), op.Transition)
 	}
 	if err != nil {
 		return done, a.wrap(string(event), f.Queue, err)
@@ -171,7 +174,7 @@ func (a *Admin) CountMovable(ctx context.Context, event state.Event, f Filter) (
 		err = errNewestFirst
 	}
 	if err == nil {
-		n, more, err = a.store.CountMovable(ctx, store.Filter(f), op.Transition)
+		n, more, err = a.store.CountMovable(ctx, f.of(event), op.Transition)
 	}
 	return n, more, a.wrap(string(event), f.Queue, err)
 }

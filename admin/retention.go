@@ -49,8 +49,7 @@ func (a *Admin) Clean(ctx context.Context, queue string, r dbq.Retention, opts .
 	return Cleaned(done), a.wrap("clean", queue, err)
 }
 
-// Kept counts what dbq never removes by itself, besides the tasks in POISON and the parked ones that QueueStats counts.
-// A number is -1 if the client's database user may not read the table.
+// Kept counts what dbq never removes by itself. A number is -1 if the client's database user may not read the table.
 type Kept struct {
 	Archived int64 // tasks in the archive
 	Audit    int64 // entries of the audit

@@ -16,7 +16,8 @@ const (
 // QueueStats counts the tasks of one queue.
 type QueueStats struct {
 	Queue string              `json:"queue"`
-	Count map[dbq.State]int64 `json:"count"` // of every state; a state without tasks is 0
+	// Count has every state; a state without tasks is 0. POISON is without cancelled tasks.
+	Count map[dbq.State]int64 `json:"count"`
 	// AtLeast lists the states that may have more tasks than Count says. Where CREATED is one of them, more tasks may be
 	// due than Due says; where ERROR is one, more may be parked than Parked says; where POISON is one,
 	// more may be cancelled than Cancelled says. It is empty with CountAll.
@@ -24,7 +25,7 @@ type QueueStats struct {
 	// Due counts the tasks that are due and wait for a worker, and Parked those in ERROR that wait for an operator.
 	Due    int64 `json:"due"`
 	Parked int64 `json:"parked"`
-	// Cancelled counts the tasks in POISON that were cancelled.
+	// Cancelled counts the cancelled tasks, which are in POISON and not in its Count.
 	Cancelled int64 `json:"cancelled"`
 	// OldestDue is how long the oldest due task has been due: the queue's lag. It is exact.
 	OldestDue time.Duration `json:"-"`

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -31,6 +32,7 @@ type WorkerInfo struct {
 	OldestSince time.Time `json:"oldest_since,omitzero"` // when its longest running handler started
 	Done        int64     `json:"done"`                  // attempts that have ended since it started
 	Failed      int64     `json:"failed"`                // ended attempts that failed
+	NoHandler   []string  `json:"no_handler,omitempty"`  // kinds that it has met lately and has no handler for
 	Program     string    `json:"program,omitempty"`     // such as the program's version
 	Remote      bool      `json:"remote,omitempty"`      // it works over HTTP: it takes no commands
 	// Seen is when it last reported, by the database's clock. A worker that misses three reports in a row is Dead.
@@ -47,6 +49,22 @@ func (a *Admin) Workers(ctx context.Context) ([]WorkerInfo, error) {
 		out = append(out, WorkerInfo(w))
 	}
 	return out, err
+}
+
+// NoHandlers returns the kinds that live workers have met lately without a handler, by queue and sorted. Tasks of these
+// kinds wait for a worker that has one.
+func NoHandlers(workers []WorkerInfo) map[string][]string {
+	kinds := map[string][]string{}
+	for _, w := range workers {
+		if !w.Dead && len(w.NoHandler) > 0 {
+			kinds[w.Queue] = append(kinds[w.Queue], w.NoHandler...)
+		}
+	}
+	for queue, of := range kinds {
+		slices.Sort(of)
+		kinds[queue] = slices.Compact(of)
+	}
+	return kinds
 }
 
 // CommandWorker sends a worker a command. The worker executes it immediately if it runs in this process or the database

@@ -13,12 +13,14 @@ import (
 	"path"
 	"regexp"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/internal/callers"
+	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/dbq-go/dbq/internal/wire"
 )
 
@@ -26,8 +28,34 @@ type requestKey struct{}
 
 // request is what a log line says about a request, and what it holds.
 type request struct {
-	id, route string
-	memory    *memory // of an operation
+	id, route       string
+	database, queue string // of the path
+	caller          string
+	reason          string  // why it was refused: the problem's name, and where it is
+	memory          *memory // of an operation
+}
+
+// refused notes why the request was refused.
+func (r *request) refused(p *wire.Problem) {
+	if r == nil {
+		return
+	}
+	r.reason = strings.TrimPrefix(p.Type, wire.Prefix)
+	for _, f := range p.Errors[:min(len(p.Errors), 3)] {
+		r.reason += " " + f.Location
+	}
+}
+
+// attrs returns what is known of a request, as attributes of a line.
+func (r *request) attrs() (out []any) {
+	for _, a := range [][2]string{
+		{"database", r.database}, {"queue", r.queue}, {"caller", r.caller}, {"reason", r.reason},
+	} {
+		if a[1] != "" {
+			out = append(out, a[0], limits.Brief(a[1]))
+		}
+	}
+	return out
 }
 
 func requestOf(ctx context.Context) *request {
@@ -101,8 +129,8 @@ func (a *API) observed(next http.Handler) http.Handler {
 				}
 			}
 			w.send()
-			a.cfg.Logger.Info("api: request", "request", id, "method", r.Method, "route", info.route, "status", w.status,
-				"took", time.Since(start).String())
+			a.cfg.Logger.Info("api: request", append([]any{"request", id, "method", r.Method, "route", info.route,
+				"status", w.status, "took", time.Since(start).String()}, info.attrs()...)...)
 		}()
 		next.ServeHTTP(w, r)
 	})
@@ -111,6 +139,7 @@ func (a *API) observed(next http.Handler) http.Handler {
 // refuse responds with a problem.
 func refuse(w http.ResponseWriter, r *http.Request, p *wire.Problem) {
 	p.RequestID = requestID(r.Context())
+	requestOf(r.Context()).refused(p)
 	p.Respond(w)
 }
 
@@ -150,6 +179,7 @@ func (a *API) Protect(action auth.Action, next http.Handler) http.Handler {
 func attributed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p, _ := auth.FromContext(r.Context())
+		requestOf(r.Context()).caller = p.Name
 		origin := admin.Origin{
 			By: p.Name, Program: "api", Address: callers.Address(r), Request: requestID(r.Context()),
 		}
@@ -323,7 +353,7 @@ func checkMediaType(r *http.Request) *wire.Problem {
 }
 
 // routed answers requests without a route with problems, where the mux would answer with text or a redirection.
-func routed(mux *http.ServeMux) http.Handler {
+func (a *API) routed(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if clean := path.Clean(r.URL.Path); clean != r.URL.Path {
 			refuse(w, r, wire.NoRoute.Problem())
@@ -331,8 +361,14 @@ func routed(mux *http.ServeMux) http.Handler {
 		}
 		handler, pattern := mux.Handler(r)
 		if pattern != "" {
-			requestOf(r.Context()).route = pattern
+			info := requestOf(r.Context())
+			info.route = pattern
 			mux.ServeHTTP(w, r)
+			if info.database = r.PathValue("database"); a.databases[info.database] != nil {
+				info.queue = r.PathValue("queue")
+			} else { // it may be anything, such as a token in the wrong place
+				info.database = ""
+			}
 			return
 		}
 		asked := probe{header: http.Header{}}
@@ -359,6 +395,7 @@ func (p *probe) WriteHeader(status int)      { p.status = status }
 // logFailure logs why a request failed if an operator must look into it: not if the caller is gone, too much is
 // running or the server stops.
 func (a *API) logFailure(ctx context.Context, p *wire.Problem, err error) {
+	requestOf(ctx).refused(p)
 	if p.Status < http.StatusInternalServerError || ctx.Err() == context.Canceled || errors.Is(err, dbq.ErrClosed) ||
 		p.Type == wire.Busy.Problem().Type {
 		return

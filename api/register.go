@@ -121,7 +121,7 @@ func (a *API) register() (http.Handler, []byte, error) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(spec) // the caller may be gone
 	})
-	handler := a.limited(attributed(routed(mux.ServeMux)))
+	handler := a.limited(attributed(a.routed(mux.ServeMux)))
 	return a.observed(auth.Protect(a.cfg.Authenticator, handler, a.unauthorized)), spec, nil
 }
 

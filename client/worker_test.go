@@ -53,7 +53,7 @@ func TestTypedHandlersAndMiddlewareRun(t *testing.T) {
 		!strings.HasPrefix(got.Holder, "w1") {
 		t.Errorf("got %+v", got)
 	}
-	if got := s.task(dbq.Enqueued{ID: unknown}); !got.Parked() {
+	if got := s.task(dbq.Enqueued{ID: unknown}); got.State != dbq.StateCreated || got.Attempt != 0 {
 		t.Errorf("a kind without a handler: %+v", got)
 	}
 }

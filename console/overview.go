@@ -3,8 +3,10 @@ package console
 import (
 	"cmp"
 	"context"
+	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -174,13 +176,20 @@ func (o overview) findings(v *visit) (out []finding) {
 			add("A task of queue "+name+" has been due for "+age(q.Stats.OldestDue),
 				"Add workers or concurrency, or look for slow tasks and limits.", v.path("queue", "queue", name))
 		}
-		if n := q.Stats.Count[dbq.StatePoison] - q.Stats.Cancelled; n > 0 {
+		if n := q.Stats.Count[dbq.StatePoison]; n > 0 {
 			add("Queue "+name+" has "+tasks(n)+" in POISON", "Read the errors, then reenqueue or purge.",
 				list("state", "POISON", "mark", "not-cancelled"))
 		}
 		if q.Stats.Parked > 0 {
 			add("Queue "+name+" has "+tasks(q.Stats.Parked)+" parked", "Parked tasks wait until someone acts.",
 				list("state", "ERROR", "mark", "parked"))
+		}
+	}
+	kinds := admin.NoHandlers(o.Workers)
+	for _, queue := range slices.Sorted(maps.Keys(kinds)) {
+		if v.may(auth.Read, queue) {
+			add("Workers of queue "+queue+" have no handler for "+strings.Join(kinds[queue], ", "),
+				"Deploy a worker that has it; until then the tasks come back at intervals.", v.path("workers"))
 		}
 	}
 	dead := 0

@@ -81,7 +81,7 @@ func (v *visit) poisoned(queue string) (tasks []dbq.Task, more bool, err error) 
 
 // Poisoned returns the number of tasks in POISON that were not cancelled.
 func (q queueRow) Poisoned() int64 {
-	return int64(q.Stats.Count[dbq.StatePoison]) - int64(q.Stats.Cancelled)
+	return q.Stats.Count[dbq.StatePoison]
 }
 
 // PoisonedMore reports whether there may be more of them: counting stopped.

@@ -38,7 +38,8 @@ func (v *visit) settings() (s admin.QueueSettings, err error) {
 	err = v.read(field{"concurrency", &s.Concurrency}, field{"batch", &s.Batch}, field{"max_attempts", &s.MaxAttempts},
 		field{"poll", &s.Poll}, field{"lease", &s.Lease},
 		field{"keep_completed", (*kept)(&r.Completed)}, field{"keep_poison", (*kept)(&r.Poison)},
-		field{"keep_parked", (*kept)(&r.Parked)}, field{"keep_attempts", (*kept)(&r.Attempts)})
+		field{"keep_cancelled", (*kept)(&r.Cancelled)}, field{"keep_parked", (*kept)(&r.Parked)},
+		field{"keep_attempts", (*kept)(&r.Attempts)})
 	s.History, s.DeadLetter = dbq.History(v.form("history")), v.named("dead_letter")
 	s.Retention.Archive, s.NoStatistics = v.form("archive") != "", v.form("no_statistics") != ""
 	return s, err

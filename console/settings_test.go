@@ -53,8 +53,8 @@ func TestFormHasEverySetting(t *testing.T) {
 	ops := admin.New(s.client)
 	all := admin.QueueSettings{Concurrency: 4, Batch: 3, Poll: 90 * time.Second, Lease: 45*time.Second + time.Millisecond,
 		MaxAttempts: 9, History: dbq.HistoryFailures, DeadLetter: "alerts", NoStatistics: true, Retention: dbq.Retention{
-			Completed: 36 * time.Hour, Poison: dbq.Forever, Parked: 14 * 24 * time.Hour, Attempts: 90 * time.Minute,
-			Archive: true}}
+			Completed: 36 * time.Hour, Poison: dbq.Forever, Cancelled: 48 * time.Hour, Parked: 14 * 24 * time.Hour,
+			Attempts: 90 * time.Minute, Archive: true}}
 	for of, v := range map[string]reflect.Value{"": reflect.ValueOf(all), "Retention": reflect.ValueOf(all.Retention)} {
 		for i := range v.NumField() {
 			if v.Field(i).IsZero() {

@@ -44,7 +44,7 @@ func TestNoOverlapOfAnEndedTask(t *testing.T) {
 		"archived": func(f fixture, a *admin.Admin, task dbq.Task) error {
 			err := a.Operate(f.Context(), admin.Cancel, task.ID)
 			f.db.Advance(time.Minute)
-			done, cleanErr := a.Clean(f.Context(), "q", dbq.Retention{Poison: time.Second, Archive: true})
+			done, cleanErr := a.Clean(f.Context(), "q", dbq.Retention{Cancelled: time.Second, Archive: true})
 			if done.Tasks != 1 {
 				f.Errorf("cleaned %+v", done)
 			}

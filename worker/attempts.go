@@ -19,6 +19,7 @@ type attempts struct {
 	leases    *leases
 	settler   *settler
 	results   *results
+	unhandled *unhandled
 	conflicts conflicts
 }
 
@@ -49,6 +50,8 @@ func (a *attempts) end(l *leased, o dbq.Outcome, cause error, took time.Duration
 		a.lost(l, l.lostCause())
 	case failed && errors.Is(cause, ErrShutdown):
 		a.settle(l, dbq.Released(0), o.Cause(), took)
+	case failed && errors.Is(o.Cause(), ErrNoHandler): // UntilEmpty does not wait for it
+		a.settle(l, dbq.Released(a.unhandled.add(&l.task)), o.Cause(), took)
 	case failed && wasNotCalled(o.Cause()):
 		pause := store.Jittered(uncalledPause)
 		a.log.each(lineUncalled, aboutTask(&l.task, "next", "in "+seconds(pause), "error", errorText(o.Cause()))...)

@@ -16,6 +16,8 @@ import (
 const (
 	// missedReports is how many reports in a row a worker can miss before the registry lists it as dead.
 	missedReports = 3
+	// longRunning is after what time a handler without Timeout is logged, once.
+	longRunning = time.Hour
 	// registryTimeout limits the calls of one report.
 	registryTimeout = 10 * time.Second
 )
@@ -29,6 +31,7 @@ type controller struct {
 	keeper    *leaseKeeper
 	executors *executors
 	results   *results
+	unhandled *unhandled
 	pause     *pause
 	stop      context.CancelFunc // stops the worker
 	draining  atomic.Bool        // it takes no more tasks
@@ -103,9 +106,15 @@ func (c *controller) describe(me *control.Worker) {
 	}
 	me.Concurrency, me.Holding = c.settings().concurrency, c.leases.count()
 	me.Done, me.Failed = c.results.ended.Load(), c.results.failed.Load()
+	me.NoHandler = c.unhandled.recent()
 	for _, inv := range c.leases.invocations() {
 		if me.OldestSince.IsZero() || inv.start.Before(me.OldestSince) {
 			me.OldestSince = inv.start.UTC()
+		}
+		if !inv.reported && inv.deadline.IsZero() && time.Since(inv.start) >= longRunning {
+			inv.reported = true
+			c.log.each(lineLong, aboutTask(&inv.tasks[0].task, "since", inv.start.UTC().Format(time.RFC3339),
+				"cure", "set Timeout if it may hang")...)
 		}
 	}
 }

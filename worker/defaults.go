@@ -33,7 +33,7 @@ const (
 
 // withDefaults checks the fields and sets those that are zero to their defaults.
 func (w Worker) withDefaults() (Worker, error) {
-	db, inDatabase := w.Queue.(*dbq.Queue)
+	_, inDatabase := w.Queue.(*dbq.Queue)
 	q := reflect.ValueOf(w.Queue)
 	if w.Queue == nil || q.Kind() == reflect.Pointer && q.IsNil() || (w.Handler == nil) == (w.BatchHandler == nil) {
 		return w, fmt.Errorf("%w: Queue and one of Handler and BatchHandler are required", ErrConfig)
@@ -47,7 +47,8 @@ func (w Worker) withDefaults() (Worker, error) {
 		notNegative("PollMax", w.PollMax), notNegative("DrainTimeout", w.DrainTimeout), notNegative("Timeout", w.Timeout),
 		notNegative("Grace", w.Grace), notNegative("ReportInterval", w.ReportInterval), notNegative("Weight", w.Weight),
 		notNegative("Retention.Completed", w.Retention.Completed), notNegative("Retention.Poison", w.Retention.Poison),
-		notNegative("Retention.Parked", w.Retention.Parked), notNegative("Retention.Attempts", w.Retention.Attempts),
+		notNegative("Retention.Cancelled", w.Retention.Cancelled), notNegative("Retention.Parked", w.Retention.Parked),
+		notNegative("Retention.Attempts", w.Retention.Attempts),
 	); err != nil {
 		return w, err
 	}
@@ -74,19 +75,25 @@ func (w Worker) withDefaults() (Worker, error) {
 		}
 	}
 	if w.Backoff == nil {
-		w.Backoff = dbq.Exponential(time.Second, time.Hour)
+		w.Backoff = dbq.DefaultBackoff
 	}
-	if w.Logger == nil {
-		w.Logger = slog.Default()
-		if inDatabase {
-			w.Logger = access.Of(db.Client()).Logger
-		} else if q, ok := w.Queue.(remoteQueue); ok {
-			w.Logger = q.Remote().Logger
-		}
-	}
-	w.Logger = w.Logger.With("queue", w.Queue.Name())
+	w.Logger = w.logger().With("queue", w.Queue.Name())
 	w.History = cmp.Or(w.History, dbq.HistoryAll)
 	return w, nil
+}
+
+// logger returns Logger or its default.
+func (w *Worker) logger() *slog.Logger {
+	if w.Logger != nil {
+		return w.Logger
+	}
+	switch q := w.Queue.(type) {
+	case *dbq.Queue:
+		return access.Of(q.Client()).Logger
+	case remoteQueue:
+		return q.Remote().Logger
+	}
+	return slog.Default()
 }
 
 // needsDatabase refuses a worker without a database that needs one.

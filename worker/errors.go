@@ -17,6 +17,10 @@ var (
 	// ErrTimeout is the cause of a handler's context when Timeout has passed. The attempt's error wraps it.
 	ErrTimeout = errors.New("worker: the handler exceeded Timeout")
 
+	// ErrNoHandler is the error of an attempt whose task has a kind for which a Mux has no handler. The attempt does not
+	// count, and the task goes back to the queue for a while.
+	ErrNoHandler = errors.New("worker: no handler for the kind")
+
 	// ErrShutdown is the cause of a handler's context when DrainTimeout has passed.
 	ErrShutdown = errors.New("worker: shutting down")
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/dbq-go/dbq"
@@ -44,6 +45,7 @@ func (g *Group) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	g.logStart(runs)
 	errs := make([]error, len(runs))
 	var all sync.WaitGroup
 	for i, r := range runs {
@@ -59,6 +61,17 @@ func (g *Group) Run(ctx context.Context) error {
 	}
 	all.Wait()
 	return errors.Join(errs...)
+}
+
+// logStart logs the group's server, queues and Concurrency, in one line.
+func (g *Group) logStart(runs []*run) {
+	var queues []string
+	for _, r := range runs {
+		queues = append(queues, r.cfg.Queue.Name())
+	}
+	attrs := append([]any{"queues", strings.Join(queues, " "), "version", dbq.Version()}, runs[0].source.attrs()...)
+	newLogger(g.Workers[0].logger()).write(lineGroup,
+		append(attrs, "concurrency", cmp.Or(g.Concurrency, defaultConcurrency), "strict", g.Strict)...)
 }
 
 // newRuns checks all workers, then makes their runs.

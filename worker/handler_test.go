@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/dialect/sqlite"
 	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/state"
@@ -112,12 +114,54 @@ func TestTypedHandlersGetTheirKinds(t *testing.T) {
 	if task := get(t, q, badID); !task.Parked() || !strings.Contains(string(task.Result), dbq.ErrPayload.Error()) {
 		t.Errorf("a payload that cannot be decoded: got %v with %q, want it parked with the reason", task.State, task.Result)
 	}
-	if task := get(t, q, unknownID); !task.Parked() ||
-		!strings.Contains(string(task.Result), `"other", only for ["count" "send"]`) {
-		t.Errorf("an unknown kind: got %v with %q, want it parked with the reason", task.State, task.Result)
+	if task := get(t, q, unknownID); task.State != dbq.StateCreated || task.Attempt != 0 || !task.Due.After(task.Updated) {
+		t.Errorf("an unknown kind: got %v after %d attempts, due %v, want it back in the queue for a while", task.State,
+			task.Attempt, task.Due)
+	}
+	direct := mux.HandleTask(t.Context(), dbq.Task{Kind: "other"})
+	if !errors.Is(direct.Cause(), worker.ErrNoHandler) ||
+		!strings.Contains(string(direct.Result()), `"other", only for ["count" "send"]`) {
+		t.Errorf("an unknown kind: the Mux returns %v with %q", direct, direct.Result())
 	}
 	if _, err := (dbq.Kind[func()]{Name: "never"}).Task(nil); !errors.Is(err, dbq.ErrPayload) {
 		t.Errorf("a value that JSON cannot hold: got %v, want ErrPayload", err)
+	}
+}
+
+// In a rolling deploy, the old worker meets tasks that only the new one can handle. Nothing is parked or fails, the new
+// worker gets all of them, and the log has one line.
+func TestTasksWithoutAHandlerWaitForAWorkerThatHasOne(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	ids := enqueue(t, q, 20, dbq.NewTask{Kind: "new", MaxAttempts: 1})
+	var log check.Log
+	old := worker.Worker{Queue: q, Handler: worker.NewMux(), Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Tuning: worker.Tuning{ReportInterval: 20 * time.Millisecond}}
+	stop := check.Start(t, old.Run)
+	ops := admin.New(q.Client())
+	check.Eventually(t, "the registry names the kind", func() bool {
+		workers, err := ops.Workers(t.Context())
+		check.OK(t, err)
+		return slices.Equal(admin.NoHandlers(workers)[q.Name()], []string{"new"})
+	})
+	mux := worker.NewMux()
+	mux.Handle("new", worker.Func(func(context.Context, dbq.Task) error { return nil }))
+	updated := worker.Worker{Queue: q, Handler: mux, Logger: slog.New(slog.DiscardHandler)}
+	stopNew := check.Start(t, updated.Run)
+	check.Eventually(t, "the new worker completes all", func() bool {
+		stats, err := ops.StatsOf(t.Context(), q.Name())
+		check.OK(t, err)
+		return stats.Count[dbq.StateCompleted] == int64(len(ids))
+	})
+	check.OK(t, stop())
+	check.OK(t, stopNew())
+	for _, id := range ids {
+		if task := get(t, q, id); task.Attempt != 1 {
+			t.Errorf("the task was completed in attempt %d, want the first", task.Attempt)
+		}
+	}
+	if n := strings.Count(log.String(), "kinds without a handler"); n < 1 || n > 2 {
+		t.Errorf("%d lines about kinds without a handler, want one, and one at the end:\n%s", n, log.String())
 	}
 }
 

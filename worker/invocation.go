@@ -17,6 +17,7 @@ type invocation struct {
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
 	start     time.Time
+	reported  bool // as running for long; only the controller uses it
 
 	// The following are guarded by leases.mu.
 	deadline  time.Time // from Timeout; zero means none

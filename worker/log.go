@@ -183,6 +183,7 @@ type line struct {
 // The life of a worker.
 var (
 	lineStarted   = &line{slog.LevelInfo, "worker: started"}
+	lineGroup     = &line{slog.LevelInfo, "worker: group started"}
 	lineStopping  = &line{slog.LevelInfo, "worker: stopping"}
 	lineDrained   = &line{slog.LevelWarn, "worker: DrainTimeout has passed; cancelling the contexts of handlers"}
 	lineStopped   = &line{slog.LevelInfo, "worker: stopped"}
@@ -203,11 +204,13 @@ var (
 	linePanic     = &line{slog.LevelError, "worker: handler panicked"}
 	lineResult    = &line{slog.LevelWarn, "worker: task completed without its whole result"}
 	lineConflict  = &line{slog.LevelDebug, "worker: attempt ended in a conflict and does not count"}
+	lineNoHandler = &line{slog.LevelWarn, "worker: tasks of kinds without a handler go back to the queue"}
 	lineUncalled  = &line{slog.LevelWarn, "worker: handler was not called; the attempt does not count"}
 	lineLost      = &line{slog.LevelWarn, "worker: leases lost"}
 	lineWithdrawn = &line{slog.LevelInfo, "worker: tasks withdrawn by operators"}
 	lineTakeover  = &line{slog.LevelWarn, "worker: took over tasks whose leases expired"}
 	lineStuck     = &line{slog.LevelError, "worker: handler has not returned since its context ended"}
+	lineLong      = &line{slog.LevelInfo, "worker: a handler has been running for an hour"}
 	lineReturned  = &line{slog.LevelInfo, "worker: handler returned long after its context ended"}
 	lineRefused   = &line{slog.LevelError, "worker: the database refuses to settle a task"}
 	lineUnsure    = &line{slog.LevelWarn, "worker: unknown whether an attempt was settled"}

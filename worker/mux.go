@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,8 +12,11 @@ import (
 )
 
 // A Mux is a Handler that calls the handler of each task's kind, as http.ServeMux does for paths. Register all handlers
-// before the worker runs. A task without a matching handler is parked in ERROR with the reason, unless there is a
-// handler for "", which also gets tasks without a kind.
+// before the worker runs. A handler for "" gets the tasks of all other kinds, and those without a kind.
+//
+// If there is no handler for a task's kind, its outcome is a failure with ErrNoHandler. A worker then releases the
+// task, for a second at first and for up to 10 minutes later, and the attempt does not count: in a rolling deploy, a
+// worker of the new version takes it. To park such tasks instead, register a handler for "" that returns dbq.Parked.
 type Mux struct {
 	kinds map[string]muxed
 }
@@ -22,7 +24,8 @@ type Mux struct {
 type muxed struct {
 	handler Handler
 	limits  Limits
-	tx      bool // registered by HandleTx
+	queue   string // of the Kind, for Serve
+	tx      bool   // registered by HandleTx
 }
 
 var _ Limiter = (*Mux)(nil)
@@ -57,9 +60,6 @@ func (m *Mux) Limit(kind string, l Limits) {
 	m.kinds[kind] = k
 }
 
-// errKind is the reason for which a task of an unknown kind is parked.
-var errKind = errors.New("worker: no handler for the kind")
-
 func (m *Mux) find(kind string) (muxed, bool) {
 	k, ok := m.kinds[kind]
 	if !ok {
@@ -72,8 +72,7 @@ func (m *Mux) find(kind string) (muxed, bool) {
 func (m *Mux) HandleTask(ctx context.Context, t dbq.Task) dbq.Outcome {
 	k, ok := m.find(t.Kind)
 	if !ok {
-		kinds := slices.Sorted(maps.Keys(m.kinds))
-		return dbq.Parked(fmt.Errorf("%w %q, only for %q", errKind, t.Kind, kinds))
+		return dbq.Failed(&noHandlerError{t.Kind, slices.Sorted(maps.Keys(m.kinds))})
 	}
 	return k.handler.HandleTask(ctx, t)
 }
@@ -107,6 +106,9 @@ func handle[T any](m *Mux, k dbq.Kind[T], f func(ctx context.Context, t dbq.Task
 		}
 		return f(ctx, t, v)
 	})
+	registered := m.kinds[k.Name]
+	registered.queue = k.Queue
+	m.kinds[k.Name] = registered
 }
 
 // HandleResult is Handle for a function that returns a result, which is stored with the completed task as JSON. In a
@@ -114,28 +116,51 @@ func handle[T any](m *Mux, k dbq.Kind[T], f func(ctx context.Context, t dbq.Task
 // cannot be encoded, the task is still completed, because the function has done its work. A mark is stored instead of
 // the result or of its end, and the worker logs it.
 func HandleResult[T, R any](m *Mux, k dbq.Kind[T], f func(ctx context.Context, t dbq.Task, v T) (R, error)) {
-	Handle(m, k, func(ctx context.Context, t dbq.Task, v T) error {
+	handle(m, k, func(ctx context.Context, t dbq.Task, v T) dbq.Outcome {
 		r, err := f(ctx, t, v)
-		if err != nil {
-			return err
-		}
-		result, err := json.Marshal(r)
-		if err != nil {
-			if e := envOf(ctx); e != nil {
-				e.logResult(&t, err.Error())
-			}
-			result = []byte("[no result: " + err.Error() + "]")
-		}
-		return dbq.Completed(result).Err()
+		return resultOf(ctx, &t, r, err)
 	})
+}
+
+// resultOf returns the outcome of a function that returns a result.
+func resultOf(ctx context.Context, t *dbq.Task, r any, err error) dbq.Outcome {
+	if err != nil {
+		return dbq.OutcomeOf(err)
+	}
+	result, err := json.Marshal(r)
+	if err != nil {
+		if e := envOf(ctx); e != nil {
+			e.logResult(t, err.Error())
+		}
+		result = []byte("[no result: " + err.Error() + "]")
+	}
+	return dbq.Completed(result)
 }
 
 // HandleTx is Handle for a function that does its work in the transaction that completes the task; see TxHandler. The
 // payload is decoded before the transaction begins. A Worker on a queue of package client refuses a Mux with such
 // a kind.
 func HandleTx[T any](m *Mux, k dbq.Kind[T], f func(ctx context.Context, tx *sql.Tx, t dbq.Task, v T) error) {
+	handleTx(m, k, func(ctx context.Context, tx *sql.Tx, t dbq.Task, v T) dbq.Outcome {
+		return dbq.OutcomeOf(f(ctx, tx, t, v))
+	})
+}
+
+// HandleTxResult is HandleTx for a function that returns a result, as HandleResult is to Handle. The result is stored
+// in the transaction.
+func HandleTxResult[T, R any](
+	m *Mux, k dbq.Kind[T], f func(ctx context.Context, tx *sql.Tx, t dbq.Task, v T) (R, error),
+) {
+	handleTx(m, k, func(ctx context.Context, tx *sql.Tx, t dbq.Task, v T) dbq.Outcome {
+		r, err := f(ctx, tx, t, v)
+		return resultOf(ctx, &t, r, err)
+	})
+}
+
+// handleTx is HandleTx for a function that returns an outcome.
+func handleTx[T any](m *Mux, k dbq.Kind[T], f func(ctx context.Context, tx *sql.Tx, t dbq.Task, v T) dbq.Outcome) {
 	handle(m, k, func(ctx context.Context, t dbq.Task, v T) dbq.Outcome {
-		h := TxFunc(func(ctx context.Context, tx *sql.Tx, t dbq.Task) error { return f(ctx, tx, t, v) })
+		h := TxHandler{Func: func(ctx context.Context, tx *sql.Tx, t dbq.Task) dbq.Outcome { return f(ctx, tx, t, v) }}
 		return h.HandleTask(ctx, t)
 	})
 	registered := m.kinds[k.Name]

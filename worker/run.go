@@ -64,6 +64,7 @@ type run struct {
 
 	poison    *poisonHook
 	results   *results
+	unhandled *unhandled
 	leases    *leases
 	keeper    *leaseKeeper
 	settler   *settler
@@ -125,7 +126,8 @@ func (r *run) join() {
 	r.results = &results{env: e, poison: r.poison}
 	r.keeper = newLeaseKeeper(e, r.leases)
 	r.settler = newSettler(e, r.leases, r.results)
-	attempts := &attempts{env: e, leases: r.leases, settler: r.settler, results: r.results}
+	r.unhandled = &unhandled{env: e}
+	attempts := &attempts{env: e, leases: r.leases, settler: r.settler, results: r.results, unhandled: r.unhandled}
 	r.executors = &executors{env: e, buffer: r.buffer, leases: r.leases, attempts: attempts, handler: r.cfg.Handler,
 		admission: &admission{env: e, leases: r.leases, settler: r.settler, attempts: attempts},
 		base:      r.base, quit: make(chan struct{}), fewer: make(chan struct{}), drained: make(chan struct{})}
@@ -148,7 +150,7 @@ func (r *run) joinDatabase(member string) {
 	r.advancer = maintenance.NewAdvancer(self.Core)
 	r.fetcher.advance = r.advancer
 	r.control = &controller{env: e, member: member, shared: shared, leases: r.leases, keeper: r.keeper,
-		executors: r.executors, results: r.results, pause: r.pause}
+		executors: r.executors, results: r.results, unhandled: r.unhandled, pause: r.pause}
 	r.cleaner = &cleaner{env: e, member: self}
 	r.stats = newStatistics(e, self, shared)
 }
@@ -187,6 +189,7 @@ func (r *run) run() error {
 // step is Step.
 func (r *run) step() (t dbq.Task, found bool, err error) {
 	defer r.log.close()
+	defer r.unhandled.close()
 	defer r.shutdown.close()
 	defer r.startSettling(r.own)()
 	defer r.executors.stop() // ends what was started in the place of a handler that ignores its context
@@ -268,14 +271,18 @@ func (r *run) startControl(stop context.CancelFunc) (leave func()) {
 	}
 }
 
-// logStart logs the worker's server and settings.
+// logStart logs the worker's server and settings. A Group logs one line for all of its workers.
 func (r *run) logStart() {
+	if r.share != nil {
+		return
+	}
 	attrs := append([]any{"worker", r.cfg.ID, "version", dbq.Version(), "paused", r.pause.on()}, r.source.attrs()...)
 	r.log.write(lineStarted, append(attrs, r.settings().attrs()...)...)
 }
 
 // logStop closes the log with the worker's totals.
 func (r *run) logStop(err error) {
+	r.unhandled.close()
 	r.log.close()
 	attrs := []any{"done", r.results.ended.Load(), "failed", r.results.failed.Load(), "poisoned",
 		r.results.poisoned.Load(), "lost", r.results.lost.Load(), "after", seconds(time.Since(r.began))}

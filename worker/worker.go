@@ -68,8 +68,8 @@ type Worker struct {
 	Observe func(o Observation)
 	// Switch pauses the worker from within the program. The default is none.
 	Switch *Switch
-	// Backoff returns the pause before attempt+1 of a task that failed. The default is
-	// dbq.Exponential(time.Second, time.Hour).
+	// Backoff returns the pause before attempt+1 of a task that failed. The default is dbq.DefaultBackoff, by which the
+	// 20 attempts that a task has by default take about six days.
 	Backoff func(attempt int) time.Duration
 	// UntilEmpty makes Run drain and return when no task is due and this worker holds none. A task whose settlement the
 	// database did not confirm counts as held until its lease expires; a checkout then takes it over. A due task that
@@ -82,8 +82,9 @@ type Worker struct {
 	// History selects the attempts that are recorded, unless the queue's settings override it. The default is all.
 	History dbq.History
 	// Retention sets how long ended tasks and their history are kept, unless the queue's settings override it. One
-	// worker of the queue removes them, once a minute. By default completed tasks are kept for 24 hours and the history
-	// of attempts for 7 days; tasks in POISON and parked tasks are never removed. KeepForever removes nothing.
+	// worker of the queue removes them, once a minute. By default completed tasks are kept for 24 hours, cancelled tasks
+	// and the history of attempts for 7 days, and tasks in POISON and parked tasks for 30 days. KeepForever removes
+	// nothing.
 	Retention dbq.Retention
 	// Logger receives one line for each event that operators need to know about, with a count if the event affects many
 	// tasks; docs/worker.md lists the lines. No line contains a payload. The default is the client's logger, which is

@@ -202,12 +202,16 @@ func Cancel(ctx context.Context, c *dbq.Client, id uuid.UUID, opts ...admin.Opti
 // Retry reenqueues all tasks of a workflow that are in POISON or parked, including cancelled ones, and returns how
 // many. Each task waits again for the tasks that it still needs. A failure that was already ignored stays ignored.
 func Retry(ctx context.Context, c *dbq.Client, id uuid.UUID, opts ...admin.Option) (changed int, err error) {
-	changed, err = operate(ctx, c, admin.Reenqueue, admin.Filter{Workflow: id, States: []dbq.State{dbq.StatePoison}}, opts)
-	if err != nil {
-		return changed, err
+	for _, f := range []admin.Filter{
+		{States: []dbq.State{dbq.StatePoison}}, {CancelledOnly: true}, {ParkedOnly: true}, // the first leaves out the second
+	} {
+		f.Workflow = id
+		n, err := operate(ctx, c, admin.Reenqueue, f, opts)
+		if changed += n; err != nil {
+			return changed, err
+		}
 	}
-	parked, err := operate(ctx, c, admin.Reenqueue, admin.Filter{Workflow: id, ParkedOnly: true}, opts)
-	return changed + parked, err
+	return changed, nil
 }
 
 // operate applies an event to all tasks that a filter selects. It is one call, which begins with the last tasks when it

@@ -304,9 +304,13 @@ func unnamed(err error) error {
 	return err
 }
 
-// newLogger returns a logger of a server, which logs from a level.
-func (s surroundings) newLogger(from slog.Level) *slog.Logger {
-	return slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: from - s.chatter}))
+// newLogger returns a logger of a server, which logs from a level, as text or JSON.
+func (s surroundings) newLogger(from slog.Level, json bool) *slog.Logger {
+	opts := &slog.HandlerOptions{Level: from - s.chatter}
+	if json {
+		return slog.New(slog.NewJSONHandler(s.err, opts))
+	}
+	return slog.New(slog.NewTextHandler(s.err, opts))
 }
 
 type versionInfo struct {

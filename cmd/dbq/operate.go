@@ -35,8 +35,9 @@ var operatorVerbs = map[state.Event]operatorVerb{
 		note: "The worker's program is killed as by `dbq revoke`. `dbq list --cancelled` shows what was cancelled, and " +
 			"`dbq reenqueue` lets it run after all."},
 	state.Reenqueue: {does: "Make failed tasks due again, with all their attempts",
-		example: "dbq reenqueue --queue mail --state poison --not-cancelled --entered-within 2h --dry-run",
-		note:    "Use it once the cause of a failure is gone."},
+		example: "dbq reenqueue --queue mail --state poison --entered-within 2h --dry-run",
+		note: "Use it once the cause of a failure is gone. A filter leaves out cancelled tasks, unless --cancelled selects " +
+			"them."},
 	state.Quarantine: {does: "End the retries of failed tasks", example: "dbq quarantine --parked --in-state-for 24h",
 		note: "A worker's program poisons its own task by exit code 65."},
 	state.Restore: {does: "Park poisoned tasks for inspection", example: "dbq restore --queue mail",

@@ -213,6 +213,7 @@ func retentionFlags(r *dbq.Retention) *pflag.FlagSet {
 	keep(&r.Completed, "keep-completed",
 		"keep COMPLETED tasks for this `TIME`, such as 24h or 7d, or forever (0: the worker's default)")
 	keep(&r.Poison, "keep-poison", "keep POISON tasks for this `TIME` (0: the worker's default)")
+	keep(&r.Cancelled, "keep-cancelled", "keep cancelled tasks for this `TIME` (0: the worker's default)")
 	keep(&r.Parked, "keep-parked", "keep parked tasks for this `TIME` (0: the worker's default)")
 	keep(&r.Attempts, "keep-attempts", "keep the history of attempts for this `TIME` (0: the worker's default)")
 	f.BoolVar(&r.Archive, "archive", r.Archive, "move tasks into the archive instead of removing them")

@@ -84,7 +84,7 @@ func (s *server) run(ctx context.Context, cfg serveConfig) error {
 	if cfg.Quiet {
 		level = slog.LevelWarn
 	}
-	s.logger = s.newLogger(level)
+	s.logger = s.newLogger(level, cfg.LogJSON)
 	s.metrics = prometheus.NewRegistry()
 	defer s.close()
 	if err := s.openAll(ctx, cfg); err != nil {

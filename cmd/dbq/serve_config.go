@@ -38,6 +38,7 @@ type serveConfig struct {
 	Redact    []redaction.Rule           `yaml:"redact"`
 	Drain     length                     `yaml:"drain"`
 	Quiet     bool                       `yaml:"quiet"`
+	LogJSON   bool                       `yaml:"log_json"`
 
 	NoMaintenance bool `yaml:"no_maintenance"`
 }
@@ -116,6 +117,7 @@ func (s *server) addFlags(cmd *cobra.Command) {
 	durationVar(l, (*time.Duration)(&s.flags.Drain), "drain", 30*time.Second,
 		"when stopping, wait this `TIME` for running requests").within(time.Millisecond, 0)
 	l.BoolVar(&s.flags.Quiet, "quiet", false, "log no line for each request")
+	l.BoolVar(&s.flags.LogJSON, "log-json", false, "log JSON instead of text")
 	l.BoolVar(&s.flags.NoMaintenance, "no-maintenance", false, "leave the maintenance of the databases to others")
 	s.changed = l.Changed
 }
@@ -144,7 +146,7 @@ func (s *server) config() (serveConfig, error) {
 	if s.changed("tls-cert") || s.changed("tls-key") {
 		cfg.TLS.Cert, cfg.TLS.Key = s.flags.TLS.Cert, s.flags.TLS.Key
 	}
-	cfg.Quiet = cfg.Quiet || s.flags.Quiet
+	cfg.Quiet, cfg.LogJSON = cfg.Quiet || s.flags.Quiet, cfg.LogJSON || s.flags.LogJSON
 	cfg.NoMaintenance = cfg.NoMaintenance || s.flags.NoMaintenance
 	if (cfg.TLS.Cert == "") != (cfg.TLS.Key == "") {
 		return cfg, usagef("give both --tls-cert and --tls-key, or neither")

@@ -96,7 +96,7 @@ func describe(t dbq.Task, of string, attempts []dbq.Attempt, now time.Time) stri
 	text("reference", t.Reference)
 	text("key", t.Key)
 	line("priority", "%d", t.Priority)
-	line("attempts", "%d of %d", t.Attempt, t.MaxAttempts)
+	line("attempts", "%d of %d%s", t.Attempt, t.MaxAttempts, lastAttempt(t, now))
 	if t.Lapses > 0 {
 		line("lapses", "%d", t.Lapses)
 	}
@@ -123,6 +123,19 @@ func describe(t dbq.Task, of string, attempts []dbq.Attempt, now time.Time) stri
 			at.Taken.Format(timeFormat), at.Worker, failure)
 	}
 	return b.String()
+}
+
+// lastAttempt says when a task that has failed would be tried for the last time, if its workers have the default
+// pauses.
+func lastAttempt(t dbq.Task, now time.Time) string {
+	if t.State != dbq.StateError || t.Due.IsZero() || t.Attempt >= t.MaxAttempts {
+		return ""
+	}
+	at := t.Due
+	for attempt := t.Attempt + 1; attempt < min(t.MaxAttempts, 1000); attempt++ {
+		at = at.Add(dbq.DefaultBackoff(attempt))
+	}
+	return fmt.Sprintf("; the last one is in about %s with the default pauses", span(max(at.Sub(now), 0)))
 }
 
 // shownBytes limits the part of a payload that is shown.

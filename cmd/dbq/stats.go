@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -168,6 +169,9 @@ func newStats(a *app) *cobra.Command {
 			if err == nil {
 				err = statsListing.print(ctx, a, c, stats)
 			}
+			if err == nil && !a.json {
+				err = a.printNoHandlers(ctx, c)
+			}
 			if err != nil || a.json {
 				return err
 			}
@@ -181,6 +185,21 @@ func newStats(a *app) *cobra.Command {
 	durationVar(cmd.Flags(), &step, "step", 0, "with --over, in steps of this `TIME`: a multiple of a minute")
 	addWatch(cmd, &every)
 	return cmd
+}
+
+// printNoHandlers prints the kinds that workers have met without a handler.
+func (a *app) printNoHandlers(ctx context.Context, c *dbq.Client) error {
+	workers, err := admin.New(c).Workers(ctx)
+	if err != nil {
+		return err
+	}
+	kinds := admin.NoHandlers(workers)
+	for _, queue := range slices.Sorted(maps.Keys(kinds)) {
+		if err := a.say("no handler in workers of queue %q: %s", queue, quoted(kinds[queue])); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // printKept prints the sizes of the archive and of the audit, if they have anything.

@@ -78,6 +78,7 @@ receivers: [{path: /hooks/a, database: shop, queue: e, kind: k, kind_from_type: 
 redact: [{database: shop, queue: q, kind: k, paths: [$]}]
 drain: 9s
 quiet: false
+log_json: false
 no_maintenance: true
 `
 

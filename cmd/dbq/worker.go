@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -56,6 +58,15 @@ func newWorkerList(a *app) *cobra.Command {
 	return cmd
 }
 
+// quoted returns names in quotes, with commas between.
+func quoted(names []string) string {
+	var out []string
+	for _, name := range names {
+		out = append(out, strconv.Quote(name))
+	}
+	return strings.Join(out, ", ")
+}
+
 var workerListing = listing[admin.WorkerInfo]{
 	none:      "no workers",
 	columns:   []string{"WORKER", "QUEUE", "STATE", "SEEN", "TASKS", "OF", "LONGEST", "DONE", "FAILED", "UP"},
@@ -67,6 +78,9 @@ var workerListing = listing[admin.WorkerInfo]{
 		}
 		if w.Dead {
 			state = "dead"
+		}
+		if len(w.NoHandler) > 0 && !w.Dead {
+			state += ", no handler for " + quoted(w.NoHandler)
 		}
 		if !w.OldestSince.IsZero() {
 			longest = span(now.Sub(w.OldestSince))

@@ -84,7 +84,8 @@ func TestVerbsTakeAWorkflow(t *testing.T) {
 	if text := u.run("workflow", other.ID.String()).ok(); strings.Contains(text, "POISON") {
 		t.Errorf("another workflow was cancelled too:\n%s", text)
 	}
-	u.run("reenqueue", "--workflow", id, "--state", "poison").has("4")
+	u.run("reenqueue", "--workflow", id, "--state", "poison").has("0") // what was cancelled is left out
+	u.run("reenqueue", "--workflow", id, "--cancelled").has("4")
 	u.run("workflow", id).has("CREATED, waits for 2")
 	u.run("list", "--workflow", "no").fails(exitUsage, "no")
 	u.run("cancel", "--workflow", "00000000-0000-0000-0000-000000000000").fails(exitUsage, "is not a task id")

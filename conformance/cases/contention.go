@@ -491,8 +491,11 @@ func workUntil(ctx context.Context, w *transcript.Caller, rng *rand.Rand, stop *
 // completeRest reenqueues and completes every task that is left.
 func (t *test) completeRest(w *transcript.Caller) {
 	t.eventually("everything is completed", func() bool {
-		for _, s := range []dbq.State{dbq.StateError, dbq.StatePoison} {
-			must(w.OperateMany(t.ctx, state.Reenqueue, admin.Filter{States: []dbq.State{s}, Limit: 1000}))
+		for _, f := range []admin.Filter{
+			{States: []dbq.State{dbq.StateError}}, {States: []dbq.State{dbq.StatePoison}}, {CancelledOnly: true},
+		} {
+			f.Limit = 1000
+			must(w.OperateMany(t.ctx, state.Reenqueue, f))
 		}
 		tasks := must(w.Checkout(t.ctx, 100, time.Minute))
 		ss := allTo(dbq.Completed(nil), leasesOf(tasks)...)

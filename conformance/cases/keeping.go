@@ -154,6 +154,8 @@ func keepingClean(t *test) {
 	c := t.open()
 	q, other := c.Queue("q"), c.Queue("other")
 	completed, poison, parked, living := t.tasksToKeepAndClean(q)
+	cancelled := t.enqueue(q, dbq.NewTask{Delay: long})
+	t.operate(c, admin.Cancel, cancelled)
 	kept := t.settleNew(other, dbq.NewTask{}, dbq.Completed(nil))
 	t.record(q, dbq.Attempt{Task: completed, Attempt: 1, Fence: 1, Outcome: dbq.AttemptCompleted, Ended: t.now(c)})
 	t.awaitAge(c, kept.ID, keep)
@@ -163,9 +165,13 @@ func keepingClean(t *test) {
 			"cleaning %+v did %+v, want %d tasks and %d attempts", r, done, tasks, attempts)
 	}
 	clean(dbq.Retention{}, 0, 0)
-	clean(dbq.Retention{Completed: time.Hour, Poison: time.Hour, Parked: time.Hour, Attempts: time.Hour}, 0, 0)
+	clean(dbq.Retention{Completed: time.Hour, Poison: time.Hour, Cancelled: time.Hour, Parked: time.Hour,
+		Attempts: time.Hour}, 0, 0)
 	clean(dbq.Retention{Poison: keep}, 1, 0)
 	t.wantGone(c, poison)
+	t.get(c, cancelled)
+	clean(dbq.Retention{Cancelled: keep}, 1, 0)
+	t.wantGone(c, cancelled)
 	t.wantAttempts(c, poison, "1 poisoned")
 	t.get(c, completed)
 	clean(dbq.Retention{Completed: keep, Parked: keep, Attempts: keep}, 2, 3)

@@ -47,7 +47,7 @@ func operateCases() []Case {
 				"milliseconds in the same process and on engines that notify, otherwise within seconds."},
 		{Name: "CancelledIsDistinctFromPoison", run: operateCancelled,
 			Law: "A cancelled task is not handed out, and differs from other POISON tasks in listings, statistics and " +
-				"the history, until it is reenqueued."},
+				"the history, until it is reenqueued. A reenqueue of what has failed leaves it out."},
 		{Name: "ReasonIsKept", run: operateReason,
 			Law: "An operator's reason is stored with the task, before the error that was there."},
 		{Name: "InTransaction", run: operateTx,
@@ -489,10 +489,11 @@ func operateCancelled(t *test) {
 	t.wantSameIDs("listed as cancelled", idsOf(t.list(c, admin.Filter{CancelledOnly: true})), all)
 	for _, opts := range [][]admin.StatsOption{nil, {admin.CountAll()}} {
 		stats := must(ops.Stats(t.ctx, opts...))
-		want := map[string]int64{"q": 4, "other": 0}
+		cancelled, poisoned := map[string]int64{"q": 4, "other": 0}, map[string]int64{"q": 0, "other": 1}
 		for _, s := range stats {
-			t.failIf(s.Cancelled != want[s.Queue],
-				"%s: %d tasks are counted as cancelled, want %d", s.Queue, s.Cancelled, want[s.Queue])
+			t.failIf(s.Cancelled != cancelled[s.Queue] || s.Count[dbq.StatePoison] != poisoned[s.Queue],
+				"%s: %d tasks are counted as cancelled and %d in POISON, want %d and %d", s.Queue, s.Cancelled,
+				s.Count[dbq.StatePoison], cancelled[s.Queue], poisoned[s.Queue])
 		}
 	}
 	as := t.attemptsOf(c, running.ID)
@@ -501,12 +502,21 @@ func operateCancelled(t *test) {
 	if as := t.attemptsOf(c, parked.ID); len(as) == 0 || as[len(as)-1].Error != errBoom.Error() {
 		t.Errorf("the history of a cancelled failed task has %+v, want its failure", as)
 	}
-	done, err := ops.OperateMany(t.ctx, admin.Reenqueue, admin.Filter{CancelledOnly: true, Limit: 10})
-	t.failIf(done.Changed != 4 || err != nil, "reenqueued %d tasks with error %v, want 4", done.Changed, err)
+	failed := admin.Filter{States: []dbq.State{dbq.StatePoison, dbq.StateError}, Limit: 10}
+	for _, f := range []struct {
+		filter admin.Filter
+		want   int
+	}{{failed, 1}, {admin.Filter{CancelledOnly: true, Limit: 10}, 4}} { // the first is the task that failed
+		n, _, err := ops.CountMovable(t.ctx, admin.Reenqueue, f.filter)
+		t.failIf(n != f.want || err != nil, "%d tasks can be reenqueued with error %v, want %d", n, err, f.want)
+		done, err := ops.OperateMany(t.ctx, admin.Reenqueue, f.filter)
+		t.failIf(done.Changed != f.want || err != nil, "reenqueued %d tasks with error %v, want %d", done.Changed, err,
+			f.want)
+	}
 	if now := t.get(c, running.ID); now.Cancelled || now.State != dbq.StateCreated {
 		t.Errorf("got %s, want it CREATED and not cancelled", show(now))
 	}
-	n := done.Changed
+	n := len(all)
 	for _, task := range t.checkout(q, 10, long) {
 		if n--; task.Attempt != 1 || task.Cancelled {
 			t.Errorf("took %s, want it at attempt 1", show(task))

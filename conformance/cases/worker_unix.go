@@ -18,7 +18,7 @@ func workerStopped(t *test) {
 	c := t.open()
 	q, table := c.Queue("work"), t.effectTable(c)
 	id := t.enqueue(q, dbq.NewTask{})
-	const takes = 4 * time.Second // the process must be stopped within
+	const takes = 8 * time.Second // the process must be stopped within
 	p := t.start(childSpec{Do: "work", Name: "stopped", Queue: "work", Table: table, Lease: time.Second, Batch: []int{1},
 		Pause: takes})
 	t.awaitFirstEffect(c, table, p)
@@ -45,7 +45,7 @@ func workerStopped(t *test) {
 // writer, a process that is stopped in the middle of a transaction has the database for itself until it goes on,
 // whatever a task queue does.
 func (t *test) stopBetweenWrites(c *dbq.Client, p *process) {
-	const tries, enough = 8, 300 * time.Millisecond
+	const tries, enough = 8, time.Second // less is not enough for a write on a busy machine
 	for range tries {
 		p.signal(syscall.SIGSTOP)
 		ctx, cancel := context.WithTimeout(t.ctx, enough)

@@ -388,7 +388,7 @@ func workflowRemoved(t *test) {
 	t.failIf(!strings.Contains(fmt.Sprint(refused), "cancel that step first"),
 		"the purge of what a step needs is refused without a reason: %v", refused)
 	t.awaitAge(c, w.Tasks[0], time.Millisecond)
-	old := dbq.Retention{Completed: time.Millisecond, Poison: time.Millisecond}
+	old := dbq.Retention{Completed: time.Millisecond, Poison: time.Millisecond, Cancelled: time.Millisecond}
 	t.clean(q, old)
 	b := t.takeN(q, 1, long)[0]
 	for n, err := range workflow.Needs(t.ctx, c, b.ID) {

@@ -56,7 +56,7 @@ CREATE TABLE IF NOT EXISTS dbq_task (
   state TINYINT NOT NULL DEFAULT 0 COMMENT '0 CREATED, 1 PROCESSING, 2 COMPLETED, 3 ERROR, 4 POISON',
   priority TINYINT NOT NULL DEFAULT 0 COMMENT '0 (first) to 9',
   attempt SMALLINT NOT NULL DEFAULT 0 COMMENT 'the number of its last attempt',
-  max_attempts SMALLINT NOT NULL DEFAULT 10 COMMENT 'after so many attempts it goes to POISON',
+  max_attempts SMALLINT NOT NULL DEFAULT 20 COMMENT 'after so many attempts it goes to POISON',
   lapses TINYINT NOT NULL DEFAULT 0 COMMENT 'leases in a row that expired without counting as an attempt',
   known_started TINYINT NOT NULL DEFAULT 0 COMMENT '1 if the attempt counts when its lease expires',
   cancelled TINYINT NOT NULL DEFAULT 0 COMMENT '1 if an operator has cancelled it',

@@ -56,7 +56,7 @@ CREATE TABLE dbq_task (
   priority smallint NOT NULL DEFAULT 0
     CONSTRAINT dbq_task_priority CHECK (priority BETWEEN 0 AND 9),
   attempt smallint NOT NULL DEFAULT 0,
-  max_attempts smallint NOT NULL DEFAULT 10,
+  max_attempts smallint NOT NULL DEFAULT 20,
   lapses smallint NOT NULL DEFAULT 0,
   known_started smallint NOT NULL DEFAULT 0,
   cancelled smallint NOT NULL DEFAULT 0,

@@ -168,7 +168,7 @@ CREATE TRIGGER dbq_enqueue_insert INSTEAD OF INSERT ON dbq_enqueue BEGIN
              || substr(hex.bytes, 1 + (clock.ms >> 8 & 255), 1)
              || substr(hex.bytes, 1 + (clock.ms & 255), 1)
              || x'70' || randomblob(1) || x'80' || randomblob(7) AS BLOB),
-         NEW.queue, NEW.reference, NEW.kind, 0, coalesce(NEW.priority, 0), coalesce(NEW.max_attempts, 10),
+         NEW.queue, NEW.reference, NEW.kind, 0, coalesce(NEW.priority, 0), coalesce(NEW.max_attempts, 20),
          coalesce(NEW.due, clock.ms * 1000), clock.ms * 1000, clock.ms * 1000, NEW.headers, CAST(NEW.payload AS BLOB),
          NEW.task_key
     FROM (SELECT CAST(strftime('%s', 'now') || substr(strftime('%f', 'now'), 4) AS INTEGER) AS ms) AS clock,

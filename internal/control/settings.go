@@ -27,6 +27,7 @@ type Settings struct {
 	DeadLetter    string           `json:"dead_letter,omitempty"`
 	KeepCompleted duration.Seconds `json:"keep_completed_seconds,omitempty" minimum:"-1"`
 	KeepPoison    duration.Seconds `json:"keep_poison_seconds,omitempty" minimum:"-1"`
+	KeepCancelled duration.Seconds `json:"keep_cancelled_seconds,omitempty" minimum:"-1"`
 	KeepParked    duration.Seconds `json:"keep_parked_seconds,omitempty" minimum:"-1"`
 	KeepAttempts  duration.Seconds `json:"keep_attempts_seconds,omitempty" minimum:"-1"`
 	Archive       bool             `json:"archive,omitempty"`
@@ -37,14 +38,16 @@ type Settings struct {
 func (s *Settings) Retention() store.Retention {
 	return store.Retention{
 		Completed: time.Duration(s.KeepCompleted), Poison: time.Duration(s.KeepPoison),
-		Parked: time.Duration(s.KeepParked), Attempts: time.Duration(s.KeepAttempts), Archive: s.Archive,
+		Cancelled: time.Duration(s.KeepCancelled), Parked: time.Duration(s.KeepParked),
+		Attempts: time.Duration(s.KeepAttempts), Archive: s.Archive,
 	}
 }
 
 // SetRetention changes the settings' retention.
 func (s *Settings) SetRetention(r store.Retention) {
 	s.KeepCompleted, s.KeepPoison = duration.Seconds(r.Completed), duration.Seconds(r.Poison)
-	s.KeepParked, s.KeepAttempts, s.Archive = duration.Seconds(r.Parked), duration.Seconds(r.Attempts), r.Archive
+	s.KeepCancelled, s.KeepParked = duration.Seconds(r.Cancelled), duration.Seconds(r.Parked)
+	s.KeepAttempts, s.Archive = duration.Seconds(r.Attempts), r.Archive
 }
 
 // Settings returns the queue's settings, or the zero value if none are set.

@@ -24,6 +24,7 @@ type Worker struct {
 	OldestSince time.Time `json:"oldest_since,omitzero"`
 	Done        int64     `json:"done"`
 	Failed      int64     `json:"failed"`
+	NoHandler   []string  `json:"no_handler,omitempty"` // kinds that it has met lately and cannot handle
 	Program     string    `json:"program,omitempty"`
 	Remote      bool      `json:"remote,omitempty"` // it works over HTTP, and a server reports it
 	// Seen is when it last reported, by the database's clock. Dead is set when it has missed the time by which it was to

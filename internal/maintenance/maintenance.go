@@ -28,8 +28,12 @@ const (
 	sampleTimeout = 20 * time.Second
 )
 
-// DefaultRetention is what a queue keeps if neither its settings nor its workers say otherwise: the rest forever.
-var DefaultRetention = store.Retention{Completed: 24 * time.Hour, Attempts: 7 * 24 * time.Hour}
+const day = 24 * time.Hour
+
+// DefaultRetention is what a queue keeps if neither its settings nor its workers say otherwise. What needs an operator
+// stays for a month.
+var DefaultRetention = store.Retention{Completed: day, Poison: 30 * day, Cancelled: 7 * day, Parked: 30 * day,
+	Attempts: 7 * day}
 
 // Member is a candidate in the elections of those who do maintenance.
 type Member struct {

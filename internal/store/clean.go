@@ -24,6 +24,7 @@ const Forever = time.Duration(math.MaxInt64)
 type Retention struct {
 	Completed time.Duration
 	Poison    time.Duration
+	Cancelled time.Duration
 	Parked    time.Duration
 	Attempts  time.Duration
 	Archive   bool // move tasks into the archive instead of removing them
@@ -31,14 +32,15 @@ type Retention struct {
 
 // Removes reports whether anything is removed or archived.
 func (r Retention) Removes() bool {
-	return ends(r.Completed) || ends(r.Poison) || ends(r.Parked) || ends(r.Attempts)
+	return ends(r.Completed) || ends(r.Poison) || ends(r.Cancelled) || ends(r.Parked) || ends(r.Attempts)
 }
 
 // Or returns the retention with what it leaves open taken from another one.
 func (r Retention) Or(o Retention) Retention {
 	return Retention{
 		Completed: cmp.Or(r.Completed, o.Completed), Poison: cmp.Or(r.Poison, o.Poison),
-		Parked: cmp.Or(r.Parked, o.Parked), Attempts: cmp.Or(r.Attempts, o.Attempts), Archive: r.Archive || o.Archive,
+		Cancelled: cmp.Or(r.Cancelled, o.Cancelled), Parked: cmp.Or(r.Parked, o.Parked),
+		Attempts: cmp.Or(r.Attempts, o.Attempts), Archive: r.Archive || o.Archive,
 	}
 }
 
@@ -47,7 +49,8 @@ func (r Retention) Check() error {
 	for _, keep := range []struct {
 		what string
 		d    time.Duration
-	}{{"COMPLETED tasks", r.Completed}, {"POISON tasks", r.Poison}, {"parked tasks", r.Parked}, {"attempts", r.Attempts}} {
+	}{{"COMPLETED tasks", r.Completed}, {"POISON tasks", r.Poison}, {"cancelled tasks", r.Cancelled},
+		{"parked tasks", r.Parked}, {"attempts", r.Attempts}} {
 		if keep.d < 0 || ends(keep.d) && keep.d > limits.MaxDelay {
 			return fmt.Errorf("%w: the retention of %s is %v, it must be up to %v, or Forever",
 				errs.ErrOption, keep.what, keep.d, limits.MaxDelay)
@@ -98,7 +101,8 @@ func (s *Store) CleanQueue(ctx context.Context, queue string, r Retention, h His
 		filter Filter
 	}{
 		{r.Completed, Filter{States: []state.State{state.Completed}}},
-		{r.Poison, Filter{States: []state.State{state.Poison}}},
+		{r.Poison, Filter{States: []state.State{state.Poison}, NotCancelled: true}},
+		{r.Cancelled, Filter{States: []state.State{state.Poison}, CancelledOnly: true}},
 		{r.Parked, Filter{States: []state.State{state.Error}, ParkedOnly: true}},
 	} {
 		if err != nil || !ends(part.keep) {

@@ -21,7 +21,7 @@ type QueueStats struct {
 	Count       map[state.State]int64 // of every state
 	AtLeast     []state.State         // the states that may have more tasks than Count says
 	Due, Parked int64
-	Cancelled   int64 // of those in POISON
+	Cancelled   int64 // in POISON, and not in its Count
 	OldestDue   time.Duration
 }
 
@@ -201,6 +201,7 @@ func (c *counter) add(r sqlrun.CountRow) {
 	q.Count[r.State] += r.Tasks
 	q.Due += r.Due
 	if r.State == state.Poison {
+		q.Count[r.State] -= r.Cancelled
 		q.Cancelled += r.Cancelled
 	}
 	if r.State == state.Error {

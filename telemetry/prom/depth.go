@@ -21,10 +21,13 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 
 var (
 	upDesc    = desc("up", "1 if the database has answered for this scrape, or in the last 15 seconds.")
-	tasksDesc = desc("tasks", "Tasks by state, counted up to 10000, at most 15 seconds old.", "queue", "state")
+	tasksDesc = desc("tasks",
+		"Tasks by state, counted up to 10000, at most 15 seconds old; POISON is without cancelled tasks.", "queue", "state")
 	dueDesc   = desc("due_tasks", "Tasks that are due and wait for a worker, counted like dbq_tasks.", "queue")
-	stopDesc  = desc("cancelled_tasks", "Tasks in POISON that were cancelled, counted like dbq_tasks.", "queue")
+	stopDesc  = desc("cancelled_tasks", "Cancelled tasks, which are in POISON, counted like dbq_tasks.", "queue")
 	ageDesc   = desc("oldest_due_seconds", "How long the oldest due task has been due.", "queue")
+	aliveDesc = desc("workers", "Workers that have reported lately, by the registry.", "queue")
+	longDesc  = desc("longest_running_seconds", "How long the longest running handler has been running.", "queue")
 	pauseDesc = desc("queue_paused", "1 while the queue is paused.", "queue")
 	retryDesc = desc("retries_total", "Writes that were retried after a conflict or a lost connection.")
 
@@ -42,16 +45,24 @@ type depth struct {
 	c *dbq.Client
 	m *Metrics
 
-	mu     sync.Mutex
-	at     time.Time
-	stats  []admin.QueueStats
-	paused map[string]bool // by queue, for queues that have tasks or are paused
+	mu   sync.Mutex
+	at   time.Time
+	last snapshot
+}
+
+// snapshot is what was read from the database, by label.
+type snapshot struct {
+	stats   []admin.QueueStats
+	paused  map[string]bool      // for queues that have tasks or are paused
+	workers map[string]int       // live ones, for queues that have tasks or workers
+	began   map[string]time.Time // when the longest running handler did
 }
 
 // Describe sends the descriptions of all metrics.
 func (d *depth) Describe(out chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
-		upDesc, tasksDesc, dueDesc, stopDesc, ageDesc, pauseDesc, retryDesc, conflictDesc, listeningDesc,
+		upDesc, tasksDesc, dueDesc, stopDesc, ageDesc, aliveDesc, longDesc, pauseDesc, retryDesc, conflictDesc,
+		listeningDesc,
 	} {
 		out <- desc
 	}
@@ -69,11 +80,11 @@ func (d *depth) Collect(out chan<- prometheus.Metric) {
 	send(retryDesc, prometheus.CounterValue, float64(d.c.Stats().Retried))
 	send(conflictDesc, prometheus.CounterValue, float64(d.c.Stats().Conflicts))
 	gauge(listeningDesc, oneIf(d.c.Stats().Listening))
-	stats, paused, err := d.count()
+	now, err := d.read()
 	if gauge(upDesc, oneIf(err == nil)); err != nil {
 		return
 	}
-	for _, q := range stats {
+	for _, q := range now.stats {
 		for state, n := range q.Count {
 			gauge(tasksDesc, float64(n), q.Queue, state.String())
 		}
@@ -81,8 +92,16 @@ func (d *depth) Collect(out chan<- prometheus.Metric) {
 		gauge(stopDesc, float64(q.Cancelled), q.Queue)
 		gauge(ageDesc, q.OldestDue.Seconds(), q.Queue)
 	}
-	for queue, is := range paused {
+	for queue, is := range now.paused {
 		gauge(pauseDesc, oneIf(is), queue)
+	}
+	for queue, n := range now.workers {
+		gauge(aliveDesc, float64(n), queue)
+		longest := 0.
+		if began, is := now.began[queue]; is {
+			longest = max(time.Since(began).Seconds(), 0)
+		}
+		gauge(longDesc, longest, queue)
 	}
 }
 
@@ -93,33 +112,50 @@ func oneIf(is bool) float64 {
 	return 0
 }
 
-// count returns the statistics and the pauses by label. It reads the database at most once in statsEvery.
-func (d *depth) count() ([]admin.QueueStats, map[string]bool, error) {
+// read returns what the database has. It reads it at most once in statsEvery.
+func (d *depth) read() (snapshot, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.at.IsZero() && time.Since(d.at) < statsEvery {
-		return d.stats, d.paused, nil
+		return d.last, nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), statsTimeout)
 	defer cancel()
 	ops := admin.New(d.c)
 	stats, err := ops.Stats(ctx)
 	if err != nil {
-		return nil, nil, err
+		return snapshot{}, err
 	}
 	queues, err := ops.Queues(ctx)
 	if err != nil {
-		return nil, nil, err
+		return snapshot{}, err
+	}
+	workers, err := ops.Workers(ctx)
+	if err != nil {
+		return snapshot{}, err
 	}
 	paused := make(map[string]bool, len(stats))
+	now := snapshot{stats: d.m.groupStats(stats), workers: map[string]int{}, began: map[string]time.Time{}}
 	for _, q := range stats {
 		paused[q.Queue] = false
+		now.workers[d.m.queueLabel(q.Queue)] += 0
 	}
 	for _, q := range queues {
 		if q.Paused {
 			paused[q.Queue] = true
 		}
 	}
-	d.stats, d.paused, d.at = d.m.groupStats(stats), d.m.groupPauses(paused), time.Now()
-	return d.stats, d.paused, nil
+	for _, w := range workers {
+		label := d.m.queueLabel(w.Queue)
+		if w.Dead || label == "" {
+			continue
+		}
+		now.workers[label]++
+		if first, is := now.began[label]; !w.OldestSince.IsZero() && (!is || w.OldestSince.Before(first)) {
+			now.began[label] = w.OldestSince
+		}
+	}
+	now.paused = d.m.groupPauses(paused)
+	d.last, d.at = now, time.Now()
+	return now, nil
 }

@@ -21,8 +21,8 @@ type Metrics struct {
 	registerer    prometheus.Registerer
 	queues, kinds *bounded
 
-	calls, callTasks, outcomes, states, polls, lost, stuck *prometheus.CounterVec
-	took, waited, handled                                  *prometheus.HistogramVec
+	calls, callTasks, outcomes, states, polls, lost, stuck, noHandler *prometheus.CounterVec
+	took, waited, handled                                             *prometheus.HistogramVec
 }
 
 // buckets are upper bounds of times, in seconds: from half a millisecond, a quick pick-up, to an hour.
@@ -59,6 +59,8 @@ func New(r prometheus.Registerer, opts ...Option) (*Metrics, error) {
 			"Polls of workers by result: tasks, empty, error, or idle for a poll without a checkout.", "queue", "result"),
 		lost:    counter("leases_lost_total", "Tasks whose lease was lost while a worker held them.", "queue"),
 		stuck:   counter("handlers_stuck_total", "Handlers that ignored the end of their context.", "queue"),
+		noHandler: counter("no_handler_total",
+			"Tasks that went back to the queue because the worker has no handler for their kind.", "queue", "kind"),
 		waited:  histogram("pickup_seconds", "From a task's due time to the start of its handler.", "queue"),
 		handled: histogram("handler_seconds", "Duration of handlers.", "queue", "kind"),
 	}
@@ -110,6 +112,10 @@ func (m *Metrics) Work(e worker.Observation) {
 	case worker.Ended:
 		queue, kind := m.kindLabels(e.Queue, e.Task.Kind)
 		m.outcomes.WithLabelValues(queue, kind, string(e.Event)).Inc()
+		if errors.Is(e.Err, worker.ErrNoHandler) {
+			m.noHandler.WithLabelValues(queue, kind).Inc()
+			return
+		}
 		m.handled.WithLabelValues(queue, kind).Observe(e.Duration.Seconds())
 	case worker.Recorded:
 		state := e.State.String()
