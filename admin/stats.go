@@ -15,7 +15,7 @@ const (
 
 // QueueStats counts the tasks of one queue.
 type QueueStats struct {
-	Queue string              `json:"queue"`
+	Queue string `json:"queue"`
 	// Count has every state; a state without tasks is 0. POISON is without cancelled tasks.
 	Count map[dbq.State]int64 `json:"count"`
 	// AtLeast lists the states that may have more tasks than Count says. Where CREATED is one of them, more tasks may be

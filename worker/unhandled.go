@@ -117,5 +117,7 @@ type noHandlerError struct {
 	kinds []string // that have one
 }
 
-func (e *noHandlerError) Error() string { return fmt.Sprintf("%v %q, only for %q", ErrNoHandler, e.kind, e.kinds) }
+func (e *noHandlerError) Error() string {
+	return fmt.Sprintf("%v %q, only for %q", ErrNoHandler, e.kind, e.kinds)
+}
 func (e *noHandlerError) Unwrap() error { return ErrNoHandler }
