@@ -252,8 +252,9 @@ type sweep struct {
 }
 
 type sweepKey struct {
-	queue string
-	state state.State
+	queue     string
+	state     state.State
+	cancelled bool // cancelled tasks, which are in POISON
 }
 
 // sweeps holds the cursors of a store. A task that was passed but not removed has a longer retention or is in another
@@ -291,7 +292,7 @@ func (s *Store) sweep(ctx context.Context, f Filter, before beforeRemoval, done 
 	now := time.UnixMicro(micros)
 	end := firstID(now.Add(time.Millisecond - f.InStateFor))
 	sure := firstID(now.Add(-f.InStateFor - min(sweepLag, f.InStateFor/sweepRounds)))
-	key := sweepKey{f.Queue, f.States[0]}
+	key := sweepKey{f.Queue, f.States[0], f.CancelledOnly}
 	at := s.sweeps.begin(key, f.InStateFor)
 	for f.After = at.passed; ; {
 		last, more, err := s.idBehind(ctx, f.After, end, sweepWindow-1)

@@ -19,12 +19,12 @@ var FirstID = firstID
 
 // Passed is how far the sweep of a queue's tasks in a state has come in this round.
 func (s *Store) Passed(queue string, in state.State) uuid.UUID {
-	return s.sweeps.at.all[sweepKey{queue, in}].passed
+	return s.sweeps.at.all[sweepKey{queue, in, false}].passed
 }
 
 // EndRound makes the round of a sweep as old as it takes to begin a new one.
 func (s *Store) EndRound(queue string, in state.State, keep time.Duration) {
-	key := sweepKey{queue, in}
+	key := sweepKey{queue, in, false}
 	at := s.sweeps.at.all[key]
 	at.began = time.Now().Add(-keep / sweepRounds)
 	s.sweeps.at.all[key] = at

@@ -13,7 +13,7 @@ func TestSweepsAreBounded(t *testing.T) {
 	t.Parallel()
 	var s sweeps
 	for i := range 2 * memoryMost {
-		s.begin(sweepKey{fmt.Sprint(i), state.Completed}, time.Hour)
+		s.begin(sweepKey{fmt.Sprint(i), state.Completed, false}, time.Hour)
 	}
 	if len(s.at.all) != memoryMost {
 		t.Errorf("%d cursors are remembered, want %d", len(s.at.all), memoryMost)
