@@ -111,9 +111,9 @@ var oldQueues = map[string]oldQueue{
 			INSERT INTO solid_queue_claimed_executions (job_id) SELECT job_id FROM taken`,
 		moved: map[string]dbq.Task{
 			"solid-queue 1": {
-				Queue: "default", Kind: "MailJob", Payload: []byte(`{"arguments":["ann"]}`), MaxAttempts: 10},
+				Queue: "default", Kind: "MailJob", Payload: []byte(`{"arguments":["ann"]}`), MaxAttempts: 20},
 			"solid-queue 2": {
-				Queue: "default", Kind: "MailJob", Payload: []byte(`{"arguments":["bob"]}`), MaxAttempts: 10, Priority: 9},
+				Queue: "default", Kind: "MailJob", Payload: []byte(`{"arguments":["bob"]}`), MaxAttempts: 20, Priority: 9},
 		},
 		due: "solid-queue 2",
 	},
