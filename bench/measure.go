@@ -124,7 +124,7 @@ func (s samples) round(ctx context.Context, e *entry, n int) error {
 	return s.bulkAndDrain(ctx, e, n)
 }
 
-// bulkAndDrain measures what a round enqueues in bulk.
+// bulkAndDrain measures a bulk enqueue and the drain of its tasks; enqueues one by one are left to round.
 func (s samples) bulkAndDrain(ctx context.Context, e *entry, n int) error {
 	n = e.tasks(n)
 	if err := phase(ctx, e.Prepare); err != nil {

@@ -275,3 +275,16 @@ func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
+
+// A task that has failed shows when it would be tried for the last time: with the defaults, after about six days.
+func TestShowSaysWhenTheLastAttemptIs(t *testing.T) {
+	u := newUser(t)
+	id := u.run("enqueue", "-q", "q").id()
+	if strings.Contains(u.run("show", id).ok(), "the last one is in") {
+		t.Errorf("a task that has not failed shows its last attempt")
+	}
+	if o := u.run(sh("false", "--until-empty")...); o.code != exitFailed {
+		t.Fatalf("it ended with %d: %s", o.code, o.err)
+	}
+	u.run("show", id).has("1 of 20; the last one is in about ", "with the default pauses")
+}
