@@ -277,7 +277,7 @@ func exists(path string) bool {
 }
 
 // A task that has failed shows when it would be tried for the last time: with the defaults, after about six days.
-func TestShowSaysWhenTheLastAttemptIs(t *testing.T) {
+func TestShowNamesTheLastAttempt(t *testing.T) {
 	u := newUser(t)
 	id := u.run("enqueue", "-q", "q").id()
 	if strings.Contains(u.run("show", id).ok(), "the last one is in") {
