@@ -214,3 +214,24 @@ func TestAnswerThatFailsIsAProblem(t *testing.T) {
 		t.Errorf("%d %s, %v", w.Code, w.Body, err)
 	}
 }
+
+// A line of the log names the queue, the caller and, for a refusal, the problem and the field; a database that does not
+// exist is not named, because a name in its place may be anything.
+func TestLinesOfRequestsNameWhatWasRefused(t *testing.T) {
+	t.Parallel()
+	var j journal
+	s := newSite(t, j.log)
+	s.must(200, "GET", mail+"/settings", "")
+	s.refused(422, "invalid-request", "PATCH", mail+"/settings", `{"lease_seconds":-5}`)
+	s.refused(404, "no-such-database", "GET", "/v1/db/planted/queues/mail/settings", "")
+	for _, text := range []string{
+		"status=200 took=", "database=shop queue=mail caller=ann\n",
+		`database=shop queue=mail caller=ann reason="invalid-request body.lease_seconds"`,
+		"caller=ann reason=no-such-database",
+	} {
+		j.Says(t, text)
+	}
+	if strings.Contains(j.String(), "planted") {
+		t.Errorf("the log has the name of a database that does not exist:\n%s", j.String())
+	}
+}

@@ -93,3 +93,20 @@ func TestStopOfAWorkerIsConfirmed(t *testing.T) {
 	}
 	s.post(303, "/db/shop/workers", "worker", id, "command", "stop")
 }
+
+// Kinds that a live worker has no handler for are on its row, and a finding of the overview.
+func TestKindsWithoutAHandlerAreShown(t *testing.T) {
+	t.Parallel()
+	c := dbqtest.New(t).Client
+	w := control.Worker{ID: "old", Queue: "mail", State: control.WorkerRunning, Started: time.Now(),
+		NoHandler: []string{"sms"}}
+	check.OK(t, access.Of(c).Control.Announce(t.Context(), w, time.Minute))
+	s := serve(t, c, ann, "")
+	for path, text := range map[string]string{
+		"/db/shop/workers": "no handler for sms", "/db/shop/": "Workers of queue mail have no handler for sms",
+	} {
+		if page := s.get(200, path); !strings.Contains(page, text) {
+			t.Errorf("%s does not have %q", path, text)
+		}
+	}
+}

@@ -3,11 +3,15 @@ package worker
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/check"
+	"github.com/dbq-go/dbq/internal/control"
 	"github.com/google/uuid"
 )
 
@@ -171,6 +175,30 @@ func TestAbandonedLeaseCountsUntilItExpires(t *testing.T) {
 			}
 			if time.Sleep(time.Nanosecond); !ls.settled() || ls.count() != 0 {
 				t.Errorf("%s: %d are held after %v", name, ls.count(), c.want)
+			}
+		})
+	}
+}
+
+// A handler without Timeout that runs for an hour is logged once, one with a Timeout never.
+func TestHandlersOfAnHourAreLoggedOnce(t *testing.T) {
+	t.Parallel()
+	for timeout, want := range map[time.Duration]int{0: 1, 2 * time.Hour: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			var text check.Log
+			ls, l := newLeasesOf(Worker{})
+			ls.log = newLogger(slog.New(slog.NewTextHandler(&text, nil)))
+			defer ls.log.close()
+			inv, _ := ls.begin(t.Context(), 1, []*leased{l}, timeout)
+			defer inv.cancel(nil)
+			ls.renewed(l, dbq.Lease{Until: time.Now().Add(3 * time.Hour)})
+			c := &controller{env: ls.env, leases: ls, results: &results{}, unhandled: &unhandled{}, pause: &pause{}}
+			for range 8 {
+				time.Sleep(10 * time.Minute)
+				c.describe(&control.Worker{})
+			}
+			if n := strings.Count(text.String(), lineLong.text); n != want {
+				t.Errorf("with a timeout of %v it is logged %d times, want %d", timeout, n, want)
 			}
 		})
 	}

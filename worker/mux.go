@@ -91,11 +91,11 @@ func (m *Mux) Limits(t dbq.Task) Limits {
 //	mux := worker.NewMux()
 //	worker.Handle(mux, SendMail, func(ctx context.Context, t dbq.Task, m Mail) error { ... })
 func Handle[T any](m *Mux, k dbq.Kind[T], f func(ctx context.Context, t dbq.Task, v T) error) {
-	handle(m, k, func(ctx context.Context, t dbq.Task, v T) dbq.Outcome { return dbq.OutcomeOf(f(ctx, t, v)) })
+	handle(m, k, false, func(ctx context.Context, t dbq.Task, v T) dbq.Outcome { return dbq.OutcomeOf(f(ctx, t, v)) })
 }
 
-// handle is Handle for a function that returns an outcome.
-func handle[T any](m *Mux, k dbq.Kind[T], f func(ctx context.Context, t dbq.Task, v T) dbq.Outcome) {
+// handle is Handle for a function that returns an outcome. tx says that it needs a transaction.
+func handle[T any](m *Mux, k dbq.Kind[T], tx bool, f func(ctx context.Context, t dbq.Task, v T) dbq.Outcome) {
 	if k.Name == "" {
 		panic("worker: a dbq.Kind without a Name cannot have a handler")
 	}
@@ -107,7 +107,7 @@ func handle[T any](m *Mux, k dbq.Kind[T], f func(ctx context.Context, t dbq.Task
 		return f(ctx, t, v)
 	})
 	registered := m.kinds[k.Name]
-	registered.queue = k.Queue
+	registered.queue, registered.tx = k.Queue, tx
 	m.kinds[k.Name] = registered
 }
 
@@ -116,7 +116,7 @@ func handle[T any](m *Mux, k dbq.Kind[T], f func(ctx context.Context, t dbq.Task
 // cannot be encoded, the task is still completed, because the function has done its work. A mark is stored instead of
 // the result or of its end, and the worker logs it.
 func HandleResult[T, R any](m *Mux, k dbq.Kind[T], f func(ctx context.Context, t dbq.Task, v T) (R, error)) {
-	handle(m, k, func(ctx context.Context, t dbq.Task, v T) dbq.Outcome {
+	handle(m, k, false, func(ctx context.Context, t dbq.Task, v T) dbq.Outcome {
 		r, err := f(ctx, t, v)
 		return resultOf(ctx, &t, r, err)
 	})
@@ -159,13 +159,10 @@ func HandleTxResult[T, R any](
 
 // handleTx is HandleTx for a function that returns an outcome.
 func handleTx[T any](m *Mux, k dbq.Kind[T], f func(ctx context.Context, tx *sql.Tx, t dbq.Task, v T) dbq.Outcome) {
-	handle(m, k, func(ctx context.Context, t dbq.Task, v T) dbq.Outcome {
+	handle(m, k, true, func(ctx context.Context, t dbq.Task, v T) dbq.Outcome {
 		h := TxHandler{Func: func(ctx context.Context, tx *sql.Tx, t dbq.Task) dbq.Outcome { return f(ctx, tx, t, v) }}
 		return h.HandleTask(ctx, t)
 	})
-	registered := m.kinds[k.Name]
-	registered.tx = true
-	m.kinds[k.Name] = registered
 }
 
 // txKinds returns the kinds whose handlers need a Worker with access to the database.

@@ -14,7 +14,9 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/internal/check"
+	"github.com/dbq-go/dbq/internal/control"
 )
 
 func TestQueueVerbs(t *testing.T) {
@@ -195,4 +197,17 @@ func TestWorkIsNotifiedOnPostgreSQL(t *testing.T) {
 	u.flags = []string{"--prefix", prefix}
 	u.run("migrate").ok()
 	obeys(u, "1h")
+}
+
+// Kinds that a live worker has no handler for are in the list of workers, and below the counts.
+func TestKindsWithoutAHandlerAreListed(t *testing.T) {
+	u := newUser(t)
+	u.run("enqueue", "-q", "mail", "--kind", "sms").id()
+	c, err := dbq.Open(t.Context(), "sqlite:"+u.file("dbq.db"))
+	check.OK(t, err)
+	defer c.Close()
+	w := control.Worker{ID: "old", Queue: "mail", State: control.WorkerRunning, NoHandler: []string{"fax", "sms"}}
+	check.OK(t, access.Of(c).Control.Announce(t.Context(), w, time.Minute))
+	u.run("worker", "list").has(`running, no handler for "fax", "sms"`)
+	u.run("stats").has(`no handler in workers of queue "mail": "fax", "sms"`)
 }

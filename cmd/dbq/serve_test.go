@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -269,5 +270,19 @@ func TestServeEndsConnectionsWhoseBodyNeverComes(t *testing.T) {
 			t.Errorf("%s: %q, %v", path, got, err)
 		}
 		conn.Close()
+	}
+}
+
+// With --log-json, each line of the log is an object of JSON.
+func TestServerLogsJSON(t *testing.T) {
+	u := newUser(t)
+	u.run("migrate").ok()
+	s := u.start("serve", "--listen", "127.0.0.1:0", "--log-json").serving()
+	s.do("GET", "/v1/db/default/queues/q/settings", "")
+	eventually(t, "the request is logged", func() bool { return strings.Contains(s.err.String(), `"msg":"api: request"`) })
+	for line := range strings.Lines(s.err.String()) {
+		if strings.Contains(line, `"msg"`) && !json.Valid([]byte(line)) {
+			t.Errorf("a line is no JSON: %s", line)
+		}
 	}
 }

@@ -9,11 +9,14 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/internal/check"
+	"github.com/dbq-go/dbq/internal/control"
 	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/telemetry/prom"
 	"github.com/dbq-go/dbq/worker"
@@ -209,5 +212,40 @@ func TestDeadDatabaseLeavesTheMetricsOfOthers(t *testing.T) {
 		if w.Code != 200 || !strings.Contains(text, want) {
 			t.Errorf("%d without %s:\n%s", w.Code, want, text)
 		}
+	}
+}
+
+// The workers of a queue and its longest running handler come from the registry; dead workers do not count.
+func TestLiveWorkersAreCounted(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewPedanticRegistry()
+	m, err := prom.New(registry)
+	check.OK(t, err)
+	db := dbqtest.New(t)
+	check.OK(t, m.Watch(db.Client))
+	shared := access.Of(db.Client).Control
+	for id, since := range map[string]time.Time{"a": {}, "b": time.Now().Add(-2 * time.Hour), "c": time.Now()} {
+		check.OK(t, shared.Announce(t.Context(), control.Worker{ID: id, Queue: "q", OldestSince: since}, time.Minute))
+	}
+	check.OK(t, shared.Announce(t.Context(), control.Worker{ID: "dead", Queue: "gone"}, time.Millisecond))
+	time.Sleep(5 * time.Millisecond) // until it has missed its report
+	families, err := registry.Gather()
+	check.OK(t, err)
+	got := map[string]float64{}
+	for _, f := range families {
+		for _, s := range f.GetMetric() {
+			for _, l := range s.GetLabel() {
+				if l.GetName() == "queue" {
+					got[f.GetName()+" "+l.GetValue()] = s.GetGauge().GetValue()
+				}
+			}
+		}
+	}
+	n, longest := got["dbq_workers q"], got["dbq_longest_running_seconds q"]
+	if n != 3 || longest < 7200 || longest > 7300 {
+		t.Errorf("%v workers, the longest handler for %v s; want 3 and two hours", n, longest)
+	}
+	if got["dbq_workers gone"] != 0 {
+		t.Errorf("a dead worker is counted")
 	}
 }
