@@ -48,11 +48,12 @@ export class Client {
   }
 
   // repeat calls until the request succeeds or is refused, the signal is aborted, or `patience` seconds have passed.
-  async repeat (path, body, { signal, patience = Infinity } = {}) {
+  // A call waits for `timeout` seconds. By default that is a third of the patience, but 10 to 90 seconds.
+  async repeat (path, body, { signal, patience = Infinity, timeout = Math.min(Math.max(patience / 3, 10), 90) } = {}) {
     const end = performance.now() + patience * 1000
     for (let pause = 0.1; ; pause = Math.min(pause * 2, 10)) {
       try {
-        return await this.call(path, body)
+        return await this.call(path, body, timeout)
       } catch (e) {
         if (e.transient === false || signal?.aborted || performance.now() > end) throw e
         console.warn(`dbq: ${path} is repeated: ${e.cause?.message ?? e.message}`)
@@ -122,7 +123,8 @@ export class Worker {
 
   async #settle (task, fields, patience) {
     await this.renewing // it may change the lease
-    const [lease, options] = [leaseOf(task), { signal: this.ended.signal, patience }]
+    const [lease, timeout] = [leaseOf(task), this.leaseSeconds / 3]
+    const options = { signal: this.ended.signal, patience, timeout }
     if (!task.lease || task.signal.aborted) return
     task.lease = null
     const settle = fields => this.client.repeat('settle', { settlements: [{ ...lease, ...fields }] }, options)

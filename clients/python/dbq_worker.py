@@ -23,11 +23,14 @@ class Client(threading.local):  # __init__ runs in each thread, so each has a co
     def __init__(self, queue, url="http://127.0.0.1:8321", database="default", token=None):
         at = urllib.parse.urlsplit(url)
         connect = http.client.HTTPSConnection if at.scheme == "https" else http.client.HTTPConnection
-        self.connection, self.token = connect(at.netloc, timeout=90), token
+        self.connection, self.token = connect(at.netloc), token
         self.path = "{}/v1/db/{}/queues/{}/".format(at.path.rstrip("/"), database, urllib.parse.quote(queue, ""))
 
-    def call(self, path, body):
-        """Sends a request. Raises Problem, or OSError or HTTPException if no response arrives."""
+    def call(self, path, body, timeout=90):
+        """Sends a request. Raises Problem, or OSError or HTTPException if no response arrives in `timeout` seconds."""
+        self.connection.timeout = timeout
+        if self.connection.sock:
+            self.connection.sock.settimeout(timeout)
         file = os.environ.get("DBQ_TOKEN_FILE")  # read each time, as it may be replaced
         token = self.token or (pathlib.Path(file).read_text().strip() if file else os.environ.get("DBQ_TOKEN"))
         headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {token}"} if token else {})}
@@ -43,12 +46,14 @@ class Client(threading.local):  # __init__ runs in each thread, so each has a co
             raise Problem(problem.get("status", response.status), problem, response.headers.get("Retry-After", ""))
         return out
 
-    def repeat(self, path, body, stop, patience=float("inf")):
-        """Calls until the request succeeds or is refused, stop is set, or `patience` seconds have passed."""
+    def repeat(self, path, body, stop, patience=float("inf"), timeout=None):
+        """Calls until the request succeeds or is refused, stop is set, or `patience` seconds have passed. A call waits
+        for `timeout` seconds. By default that is a third of the patience, but 10 to 90 seconds."""
         end, pause = time.monotonic() + patience, 0.05
+        timeout = timeout or min(max(patience / 3, 10), 90)
         while True:
             try:
-                return self.call(path, body)
+                return self.call(path, body, timeout)
             except (Problem, OSError, http.client.HTTPException) as e:
                 if not getattr(e, "transient", True) or stop.is_set() or time.monotonic() > end:
                     raise
@@ -126,7 +131,8 @@ class Worker:
             lease, task.lease = self._lease(task), None
         for _ in range(2 if lease["lease"] else 0):
             try:
-                return self.client.repeat("settle", {"settlements": [{**lease, **fields}]}, self.ended, patience)
+                body = {"settlements": [{**lease, **fields}]}
+                return self.client.repeat("settle", body, self.ended, patience, self.lease_seconds / 3)
             except Exception as e:
                 logging.warning("dbq: task %s is not settled: %s", task.id, e)
                 if getattr(e, "transient", isinstance(e, (OSError, http.client.HTTPException))):
@@ -134,13 +140,12 @@ class Worker:
                 fields = {"outcome": "fail", "error": f"the outcome cannot be stored: {e}"}
 
     def _heartbeat(self):
-        self.client.connection.timeout = self.lease_seconds / 3
         while not self.ended.wait(self.lease_seconds / 3):
             with self.renewing:
                 tasks, begin = [t for t in list(self.tasks) if t.lease], time.monotonic()
                 body = {"lease_seconds": self.lease_seconds, "leases": [self._lease(t) for t in tasks]}
                 try:
-                    leases = self.client.call("extend", body)["leases"] if tasks else []
+                    leases = self.client.call("extend", body, self.lease_seconds / 3)["leases"] if tasks else []
                 except Exception as e:
                     logging.warning("dbq: the heartbeat failed: %s", e)
                     leases = [{}] * len(tasks)
