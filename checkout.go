@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/store"
 )
 
@@ -51,15 +51,15 @@ func (q *Queue) checkoutMore(ctx context.Context, n int, lease time.Duration) (t
 func (q *Queue) checkout(ctx context.Context, n int, lease time.Duration) (
 	tasks, exhausted []Task, more bool, err error) {
 	defer func(start time.Time) { q.end("checkout", len(tasks), start, &err) }(time.Now())
-	err = limits.QueueName(q.name)
+	err = bounds.QueueName(q.name)
 	if err == nil && q.worker != "" {
-		err = limits.Text(q.worker, 1, MaxWorkerID, ErrOption, "worker's id")
+		err = bounds.Text(q.worker, 1, MaxWorkerID, ErrOption, "worker's id")
 	}
 	if err == nil {
-		err = limits.Count(n, MaxCheckout)
+		err = bounds.Count(n, MaxCheckout)
 	}
 	if err == nil {
-		err = limits.Lease(lease)
+		err = bounds.Lease(lease)
 	}
 	if err != nil {
 		return nil, nil, false, err
@@ -90,7 +90,7 @@ func (q *Queue) tasks(rows []dialect.Row, until time.Time) (tasks, exhausted []T
 			exhausted = append(exhausted, t)
 			continue
 		}
-		t.Lease = Lease{Task: r.ID, Queue: q.name, Fence: r.Fence, Attempt: r.Attempt, Until: until}
+		t.Lease = Lease{TaskID: r.ID, Queue: q.name, Fence: r.Fence, Attempt: r.Attempt, Until: until}
 		if r.WasDue > 0 && r.Now > r.WasDue {
 			t.Waited = time.Duration(r.Now-r.WasDue) * time.Microsecond
 		}

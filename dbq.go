@@ -57,8 +57,8 @@ import (
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/internal/core"
+	"github.com/dbq-go/dbq/internal/dsnredact"
 	"github.com/dbq-go/dbq/internal/errs"
-	"github.com/dbq-go/dbq/internal/redact"
 	"github.com/dbq-go/dbq/internal/store"
 	"github.com/dbq-go/dbq/internal/wake"
 	"github.com/google/uuid"
@@ -156,7 +156,7 @@ func openError(d dialect.Dialect, dsn string, err error) error {
 	if class == dialect.Ambiguous { // Open only reads
 		class = dialect.Unavailable
 	}
-	err = redact.Scrub(errs.WithSentinel(class, err), dsn)
+	err = dsnredact.Scrub(errs.WithSentinel(class, err), dsn)
 	return &Error{Op: "open", Class: class, Err: missingImport(dsn, err)}
 }
 

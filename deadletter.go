@@ -23,7 +23,7 @@ const KindPoison = store.KindPoison
 //
 // A notice that itself goes to POISON makes no further notice.
 type PoisonNotice struct {
-	Task      uuid.UUID `json:"task"`
+	TaskID    uuid.UUID `json:"task_id"`
 	Queue     string    `json:"queue"`
 	Kind      string    `json:"kind,omitempty"`
 	Reference string    `json:"reference,omitempty"`

@@ -32,7 +32,7 @@ type Enqueued struct {
 //
 // If the answer to the insert is lost, Enqueue searches for the task for a few hundred milliseconds. If it does not
 // find the task, it cannot determine whether the task was never added, or was added, completed and removed. It then
-// returns ErrMayHaveHappened, with the task's id in Error.Task, and does not insert again. The documentation of
+// returns ErrMayHaveHappened, with the task's id in Error.TaskID, and does not insert again. The documentation of
 // ErrMayHaveHappened describes when to repeat the call.
 //
 // If the server is silent, Enqueue returns within half a minute even if ctx has no deadline; large payloads add a
@@ -54,7 +54,7 @@ func (q *Queue) enqueuedOne(out []Enqueued, err error) (uuid.UUID, error) {
 		return uuid.Nil, err
 	}
 	if out[0].Duplicate {
-		return out[0].ID, &Error{Op: "enqueue", Queue: q.name, Task: out[0].ID, Class: dialect.Duplicate, Err: ErrDuplicate}
+		return out[0].ID, &Error{Op: "enqueue", Queue: q.name, TaskID: out[0].ID, Class: dialect.Duplicate, Err: ErrDuplicate}
 	}
 	return out[0].ID, nil
 }

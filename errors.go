@@ -128,19 +128,19 @@ var (
 // Error is returned by dbq's calls. It contains the operation, the queue and task, and the cause. errors.Is finds the
 // sentinels of this package, and errors.As finds the driver's own error.
 type Error struct {
-	Op    string        // the event or call, such as "complete"
-	Queue string        // "" if the call is not about one queue
-	Task  uuid.UUID     // zero if the call is not about one task
-	Class dialect.Class // the class of the database's error; Unknown if there was none
-	Err   error
+	Op     string        // the event or call, such as "complete"
+	Queue  string        // "" if the call is not about one queue
+	TaskID uuid.UUID     // zero if the call is not about one task
+	Class  dialect.Class // the class of the database's error; Unknown if there was none
+	Err    error
 }
 
 // Error returns a text such as: dbq: complete task 0198c1f2-… of queue "mail": the lease is lost.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("dbq: " + e.Op)
-	if e.Task != uuid.Nil {
-		b.WriteString(" task " + e.Task.String())
+	if e.TaskID != uuid.Nil {
+		b.WriteString(" task " + e.TaskID.String())
 	}
 	if e.Queue != "" {
 		fmt.Fprintf(&b, " of queue %q", e.Queue)
@@ -169,7 +169,7 @@ func (c *Client) wrap(op, queue string, task uuid.UUID, err error) error {
 	if class == dialect.Unknown && c.store.Closed() && !errors.Is(err, ErrClosed) { // closed while the call was under way
 		err = fmt.Errorf("%w: %w", ErrClosed, err)
 	}
-	return &Error{Op: op, Queue: queue, Task: task, Class: class, Err: c.cfg.scrub(errs.WithSentinel(class, err))}
+	return &Error{Op: op, Queue: queue, TaskID: task, Class: class, Err: c.cfg.scrub(errs.WithSentinel(class, err))}
 }
 
 // IsConflict reports whether err means that the database rolled a transaction back because of another one: a

@@ -52,9 +52,9 @@ func TestErrorMessages(t *testing.T) {
 		err  *Error
 		want string
 	}{
-		{&Error{Op: "complete", Queue: "mail", Task: id, Err: ErrLeaseLost},
+		{&Error{Op: "complete", Queue: "mail", TaskID: id, Err: ErrLeaseLost},
 			`dbq: complete task 0198c1f2-0000-7000-8000-000000000001 of queue "mail": the lease is lost`},
-		{&Error{Op: "get", Task: id, Err: ErrNotFound}, `dbq: get task 0198c1f2-0000-7000-8000-000000000001: not found`},
+		{&Error{Op: "get", TaskID: id, Err: ErrNotFound}, `dbq: get task 0198c1f2-0000-7000-8000-000000000001: not found`},
 		{&Error{Op: "checkout", Queue: "a\nb", Err: ErrQueueName}, `dbq: checkout of queue "a\nb": invalid queue name`},
 		{&Error{Op: "open", Err: ErrDenied}, "dbq: open: the database refused access"},
 	} {
@@ -100,7 +100,7 @@ func TestErrorsNameTheOperation(t *testing.T) {
 	t.Parallel()
 	c := inMemory(t)
 	q, ctx := c.Queue("mail"), t.Context()
-	lease := Lease{Task: NewID(), Queue: "mail", Fence: 1, Until: time.Now()}
+	lease := Lease{TaskID: NewID(), Queue: "mail", Fence: 1, Until: time.Now()}
 	elsewhere := lease
 	elsewhere.Queue = "other"
 	for op, got := range map[string]struct{ err, want error }{
@@ -113,8 +113,8 @@ func TestErrorsNameTheOperation(t *testing.T) {
 		"poison":                   {q.Settle(ctx, elsewhere, Poisoned(nil)), ErrWrongQueue},
 		"release":                  {q.Settle(ctx, Lease{}, Released(0)), ErrLeaseLost},
 		"extend":                   {second(q.Extend(ctx, lease, time.Minute)), ErrLeaseLost},
-		"get task":                 {second(c.Get(ctx, lease.Task)), ErrNotFound},
-		"wait task":                {second(c.Wait(ctx, lease.Task)), ErrNotFound},
+		"get task":                 {second(c.Get(ctx, lease.TaskID)), ErrNotFound},
+		"wait task":                {second(c.Wait(ctx, lease.TaskID)), ErrNotFound},
 		"find":                     {second(q.Find(ctx, "")), ErrReference},
 		"complete":                 {q.CompleteTx(ctx, nil, lease, nil), ErrTx},
 		`enqueue of queue "mail"`:  {second(q.EnqueueTx(ctx, nil, NewTask{})), ErrTx},
@@ -198,18 +198,16 @@ func TestTablesOfAnotherVersionAreNotTouched(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Close()
+	pool, err := sqlite.Open(t.Context(), dsn)
+	check.OK(t, err)
+	defer pool.Close()
 	for name, err := range map[string]error{
 		"open":              second(Open(t.Context(), dsn)),
 		"open with migrate": second(Open(t.Context(), dsn, WithMigrate())),
+		"new with migrate":  second(New(t.Context(), pool.Write, sqlite.Dialect{}, WithMigrate())),
 	} {
 		if !errors.Is(err, ErrSchemaNew) || !strings.Contains(err.Error(), "99") {
 			t.Errorf("%s: got %v, want ErrSchemaNew", name, err)
 		}
-	}
-	pool, err := sqlite.Open(t.Context(), dsn)
-	check.OK(t, err)
-	defer pool.Close()
-	if _, _, err := MigrateDB(t.Context(), pool.Write, sqlite.Dialect{}); !errors.Is(err, ErrSchemaNew) {
-		t.Errorf("MigrateDB: got %v, want ErrSchemaNew", err)
 	}
 }

@@ -82,7 +82,7 @@ func TestConcurrentSettlementsOfATaskSucceedOnce(t *testing.T) {
 			}
 			mu.Lock()
 			if err == nil {
-				done[l.Task]++
+				done[l.TaskID]++
 			} else if !errors.Is(err, dbq.ErrLeaseLost) {
 				t.Error(err)
 			}

@@ -40,10 +40,10 @@ const (
 
 // Attempt is one ended attempt of a task.
 type Attempt struct {
-	Task    uuid.UUID      `json:"task"`
+	TaskID  uuid.UUID      `json:"task_id"`
 	Queue   string         `json:"queue"`
-	Attempt int            `json:"attempt"` // counted from 1
-	Fence   int64          `json:"fence"`   // unique among a task's attempts, unlike Attempt: a release does not count
+	Number  int            `json:"number"` // counted from 1
+	Fence   int64          `json:"fence"`  // unique among a task's attempts, unlike Number: a release does not count
 	Outcome AttemptOutcome `json:"outcome"`
 	Taken   time.Time      `json:"taken"` // when the task was checked out, by the database's clock
 	Ended   time.Time      `json:"ended"`
@@ -62,7 +62,7 @@ func takenOver(r dialect.Row) *Attempt {
 }
 
 func attemptOf(r sqlrun.AttemptRow) Attempt {
-	return Attempt{Task: r.Task, Queue: r.Queue, Attempt: int(r.Attempt), Fence: r.Fence,
+	return Attempt{TaskID: r.Task, Queue: r.Queue, Number: int(r.Attempt), Fence: r.Fence,
 		Outcome: AttemptOutcome(r.Outcome), Taken: fromMicros(&r.Taken), Ended: fromMicros(&r.Ended), Worker: r.Worker,
 		Error: string(r.Error)}
 }

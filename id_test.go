@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/check"
-	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/google/uuid"
 )
 
@@ -22,14 +22,14 @@ func TestIDsAreUUIDsOfVersion7WithTheirTime(t *testing.T) {
 	if id.Version() != 7 || id.Variant() != uuid.RFC4122 {
 		t.Errorf("%v is of version %d, variant %v", id, id.Version(), id.Variant())
 	}
-	if err := limits.ID(id); err != nil {
+	if err := bounds.ID(id); err != nil {
 		t.Error(err)
 	}
 	sec, nsec := id.Time().UnixTime()
 	if got := time.Unix(sec, nsec).UTC(); !got.Equal(at.Truncate(time.Millisecond)) {
 		t.Errorf("%v says %v, want %v", id, got, at)
 	}
-	if err := limits.ID(NewID()); err != nil {
+	if err := bounds.ID(NewID()); err != nil {
 		t.Error(err)
 	}
 }
@@ -54,7 +54,7 @@ func TestIDsGrowWhateverTheClockDoes(t *testing.T) {
 				if !less(last, id) {
 					t.Fatalf("id %d: %v does not come after %v", i, id, last)
 				}
-				check.OK(t, limits.ID(id))
+				check.OK(t, bounds.ID(id))
 				last = id
 			}
 		})
@@ -97,7 +97,7 @@ func TestCheckIDRefusesOtherUUIDs(t *testing.T) {
 		"random":          uuid.New(),
 		"another variant": {6: 0x70, 8: 0xC0},
 	} {
-		if err := limits.ID(id); err == nil {
+		if err := bounds.ID(id); err == nil {
 			t.Errorf("%s: %v was taken", name, id)
 		}
 	}

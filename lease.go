@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/store"
 )
 
@@ -20,10 +20,10 @@ func (q *Queue) Extend(ctx context.Context, l Lease, d time.Duration) (Lease, er
 		err = ErrLeaseLost
 	}
 	if outer, ok := err.(*Error); ok {
-		outer.Task = l.Task
+		outer.TaskID = l.TaskID
 	}
 	if err != nil {
-		return l, q.c.wrap("extend", q.name, l.Task, err)
+		return l, q.c.wrap("extend", q.name, l.TaskID, err)
 	}
 	return renewed[0], nil
 }
@@ -33,13 +33,13 @@ func (q *Queue) Extend(ctx context.Context, l Lease, d time.Duration) (Lease, er
 // safe to repeat.
 func (q *Queue) ExtendMany(ctx context.Context, ls []Lease, d time.Duration) (renewed, lost []Lease, err error) {
 	defer q.end("extend", len(ls), time.Now(), &err)
-	if err = limits.Lease(d); err != nil {
+	if err = bounds.Lease(d); err != nil {
 		return nil, nil, err
 	}
 	var until time.Time
 	progress := make([][]byte, len(ls))
 	for i, l := range ls {
-		if err = limits.Progress(l.Progress); err != nil {
+		if err = bounds.Progress(l.Progress); err != nil {
 			return nil, nil, err
 		}
 		progress[i] = l.Progress

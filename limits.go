@@ -8,38 +8,38 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/google/uuid"
 )
 
 // Limits of input. They are the same on all engines and are checked before any SQL is sent. A character is a Unicode
 // code point.
 const (
-	MaxQueueName   = limits.MaxQueueName   // characters in a queue's name
-	MaxReference   = limits.MaxReference   // characters in a reference
-	MaxUniqueKey   = limits.MaxUniqueKey   // characters in a unique key
-	MaxKind        = limits.MaxKind        // characters in a kind
-	MaxKey         = limits.MaxKey         // characters in a key
-	MaxPriority    = limits.MaxPriority    // the last priority; 0 is the first
-	MaxMaxAttempts = limits.MaxMaxAttempts // attempts of a task
-	MaxHeaders     = limits.MaxHeaders     // bytes of the headers as JSON
-	MaxResult      = limits.MaxResult      // bytes of a result or an error text; longer ones are cut and marked
-	MaxProgress    = limits.MaxProgress    // bytes of the progress of a task; longer ones are refused
-	MaxDelay       = limits.MaxDelay       // of an enqueue, a retry or a release
-	MinLease       = limits.MinLease       // of a checkout or an extension
-	MaxLease       = limits.MaxLease       // of a checkout or an extension; extend for longer work
-	MaxCheckout    = limits.MaxCheckout    // tasks in one checkout
-	MaxBulk        = limits.MaxBulk        // tasks in one EnqueueMany, SettleMany, or operator's bulk call
+	MaxQueueName   = bounds.MaxQueueName   // characters in a queue's name
+	MaxReference   = bounds.MaxReference   // characters in a reference
+	MaxUniqueKey   = bounds.MaxUniqueKey   // characters in a unique key
+	MaxKind        = bounds.MaxKind        // characters in a kind
+	MaxKey         = bounds.MaxKey         // characters in a key
+	MaxPriority    = bounds.MaxPriority    // the last priority; 0 is the first
+	MaxMaxAttempts = bounds.MaxMaxAttempts // attempts of a task
+	MaxHeaders     = bounds.MaxHeaders     // bytes of the headers as JSON
+	MaxResult      = bounds.MaxResult      // bytes of a result or an error text; longer ones are cut and marked
+	MaxProgress    = bounds.MaxProgress    // bytes of the progress of a task; longer ones are refused
+	MaxDelay       = bounds.MaxDelay       // of an enqueue, a retry or a release
+	MinLease       = bounds.MinLease       // of a checkout or an extension
+	MaxLease       = bounds.MaxLease       // of a checkout or an extension; extend for longer work
+	MaxCheckout    = bounds.MaxCheckout    // tasks in one checkout
+	MaxBulk        = bounds.MaxBulk        // tasks in one EnqueueMany, SettleMany, or operator's bulk call
 )
 
 // MaxWorkerID is the maximum number of characters in a worker's id. The checkout token, which is stored as the holder
 // of a lease, has up to 25 more.
-const MaxWorkerID = limits.MaxWorkerID
+const MaxWorkerID = bounds.MaxWorkerID
 
 // Limits of Unique.Period and Unique.Window.
 const (
-	MinUniquePeriod = limits.MinUniquePeriod
-	MaxUniquePeriod = limits.MaxUniquePeriod
+	MinUniquePeriod = bounds.MinUniquePeriod
+	MaxUniquePeriod = bounds.MaxUniquePeriod
 )
 
 // check returns an error for the first field that is outside its limits. It returns the headers in their stored form.
@@ -52,23 +52,23 @@ func (t *NewTask) check(maxPayload int) (headers *string, err error) {
 		return nil, fmt.Errorf("%w: set RunAt or Delay, not both", ErrDelay)
 	}
 	err = cmp.Or(
-		limits.Range("Priority", t.Priority, 0, MaxPriority, ErrPriority),
-		limits.Range("MaxAttempts", t.MaxAttempts, 0, MaxMaxAttempts, ErrMaxAttempts),
-		limits.Delay(t.Delay),
-		limits.Text(t.Reference, 0, MaxReference, ErrReference, "reference"),
-		limits.Text(t.Kind, 0, MaxKind, ErrKind, "kind"),
-		limits.Text(t.Key, 0, MaxKey, ErrKey, "key"),
+		bounds.Range("Priority", t.Priority, 0, MaxPriority, ErrPriority),
+		bounds.Range("MaxAttempts", t.MaxAttempts, 0, MaxMaxAttempts, ErrMaxAttempts),
+		bounds.Delay(t.Delay),
+		bounds.Text(t.Reference, 0, MaxReference, ErrReference, "reference"),
+		bounds.Text(t.Kind, 0, MaxKind, ErrKind, "kind"),
+		bounds.Text(t.Key, 0, MaxKey, ErrKey, "key"),
 	)
 	if err != nil {
 		return nil, err
 	}
 	if t.ID != uuid.Nil {
-		if err := limits.ID(t.ID); err != nil {
+		if err := bounds.ID(t.ID); err != nil {
 			return nil, err
 		}
 	}
 	if !t.RunAt.IsZero() {
-		if err := limits.Time(t.RunAt); err != nil {
+		if err := bounds.Time(t.RunAt); err != nil {
 			return nil, err
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/google/uuid"
 )
 
@@ -21,7 +21,7 @@ func TestCutResult(t *testing.T) {
 			for lead := range utf8.UTFMax { // every offset of a rune to the cut
 				for n := MaxResult - 8; n < MaxResult+200; n++ {
 					full := []byte(strings.Repeat("x", lead) + strings.Repeat(r, n/len(r)))
-					got := limits.CutResult(bytes.Clone(full))
+					got := bounds.CutResult(bytes.Clone(full))
 					if len(full) <= MaxResult {
 						if !bytes.Equal(got, full) {
 							t.Fatalf("%d bytes fit and were changed", len(full))
@@ -59,7 +59,7 @@ func TestCutResultOfInvalidUTF8(t *testing.T) {
 	for _, b := range []byte{0x80, 0xBF, 0xC3, 0xF0, 0xFF, 0x00} {
 		for n := MaxResult; n < MaxResult+10; n++ {
 			full := bytes.Repeat([]byte{b}, n)
-			got := limits.CutResult(bytes.Clone(full))
+			got := bounds.CutResult(bytes.Clone(full))
 			if n > MaxResult {
 				checkCut(t, full, got)
 			} else if !bytes.Equal(got, full) {
@@ -73,11 +73,11 @@ func TestCutResultDoesNotChangeItsInput(t *testing.T) {
 	t.Parallel()
 	full := bytes.Repeat([]byte("x"), MaxResult+100)
 	before := bytes.Clone(full)
-	limits.CutResult(full)
+	bounds.CutResult(full)
 	if !bytes.Equal(full, before) {
 		t.Error("the caller's bytes were changed")
 	}
-	if limits.CutResult(nil) != nil || limits.CutResult([]byte{}) == nil {
+	if bounds.CutResult(nil) != nil || bounds.CutResult([]byte{}) == nil {
 		t.Error("nil and empty are not told apart")
 	}
 }
@@ -89,7 +89,7 @@ func TestQueueNames(t *testing.T) {
 		strings.Repeat("x", MaxQueueName),
 		strings.Repeat("😀", MaxQueueName),
 	} {
-		if err := limits.QueueName(name); err != nil {
+		if err := bounds.QueueName(name); err != nil {
 			t.Errorf("%q was refused: %v", name, err)
 		}
 	}
@@ -97,7 +97,7 @@ func TestQueueNames(t *testing.T) {
 		"", "a\x00b", "a\nb", "\t", "\x7f", "\u0085", "\xff", "a\xc3",
 		strings.Repeat("x", MaxQueueName+1), strings.Repeat("😀", MaxQueueName+1),
 	} {
-		err := limits.QueueName(name)
+		err := bounds.QueueName(name)
 		if !errors.Is(err, ErrQueueName) || !errors.Is(err, ErrInvalid) {
 			t.Errorf("%q: got %v, want ErrQueueName", name, err)
 		}
@@ -153,15 +153,15 @@ func TestBoundsOfNumbers(t *testing.T) {
 		err  error
 		want error
 	}{
-		{"lease least", limits.Lease(MinLease), nil},
-		{"lease most", limits.Lease(MaxLease), nil},
-		{"lease under", limits.Lease(MinLease - 1), ErrLeaseTime},
-		{"lease over", limits.Lease(MaxLease + 1), ErrLeaseTime},
-		{"lease zero", limits.Lease(0), ErrLeaseTime},
-		{"count least", limits.Count(1, MaxCheckout), nil},
-		{"count most", limits.Count(MaxCheckout, MaxCheckout), nil},
-		{"count under", limits.Count(0, MaxCheckout), ErrCount},
-		{"count over", limits.Count(MaxCheckout+1, MaxCheckout), ErrCount},
+		{"lease least", bounds.Lease(MinLease), nil},
+		{"lease most", bounds.Lease(MaxLease), nil},
+		{"lease under", bounds.Lease(MinLease - 1), ErrLeaseTime},
+		{"lease over", bounds.Lease(MaxLease + 1), ErrLeaseTime},
+		{"lease zero", bounds.Lease(0), ErrLeaseTime},
+		{"count least", bounds.Count(1, MaxCheckout), nil},
+		{"count most", bounds.Count(MaxCheckout, MaxCheckout), nil},
+		{"count under", bounds.Count(0, MaxCheckout), ErrCount},
+		{"count over", bounds.Count(MaxCheckout+1, MaxCheckout), ErrCount},
 		{"park", refused(Parked(nil)), nil},
 		{"retry now", refused(RetryIn(0, nil)), nil},
 		{"retry under", refused(RetryIn(-1, nil)), ErrDelay},

@@ -2,7 +2,6 @@ package dbq
 
 import (
 	"context"
-	"database/sql"
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/internal/store"
@@ -12,6 +11,8 @@ import (
 // Migrate creates or upgrades the tables in the database that dsn names, and returns the versions before and after; 0
 // means no tables. It keeps all data. If the tables are current, or have a compatible newer version, it does nothing.
 // Many processes can call it at once: one does the work, and the others wait. It returns the errors of Open.
+//
+// For a pool that the caller owns, use New with WithMigrate.
 func Migrate(ctx context.Context, dsn string, opts ...Option) (from, to int, err error) {
 	cfg, err := configOf(dsn, opts)
 	if err != nil {
@@ -22,22 +23,7 @@ func Migrate(ctx context.Context, dsn string, opts ...Option) (from, to int, err
 		return 0, 0, err
 	}
 	defer pool.Close()
-	return migratePool(ctx, pool, drv.Dialect, dsn, cfg)
-}
-
-// MigrateDB is Migrate on a pool that the caller owns.
-func MigrateDB(ctx context.Context, db *sql.DB, d dialect.Dialect, opts ...Option) (from, to int, err error) {
-	cfg, err := configOf("", opts)
-	if err != nil {
-		return 0, 0, err
-	}
-	return migratePool(ctx, dialect.Pool{Write: db, Read: db}, d, "", cfg)
-}
-
-func migratePool(
-	ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn string, cfg config,
-) (from, to int, err error) {
-	c, err := bareClient(ctx, pool, d, dsn, cfg)
+	c, err := bareClient(ctx, pool, drv.Dialect, dsn, cfg)
 	if err != nil {
 		return 0, 0, err
 	}

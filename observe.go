@@ -5,7 +5,7 @@ import (
 	"maps"
 	"time"
 
-	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/google/uuid"
 )
 
@@ -49,7 +49,7 @@ func (c *Client) observed(op, queue string, tasks int, start time.Time, err erro
 	if len(c.cfg.observe) == 0 {
 		return
 	}
-	if queue != "" && limits.QueueName(queue) != nil { // refused names may be many, and no text at all
+	if queue != "" && bounds.QueueName(queue) != nil { // refused names may be many, and no text at all
 		queue = ""
 	}
 	call := Call{Op: op, Queue: queue, Tasks: tasks, Took: time.Since(start), Err: err}
@@ -67,10 +67,10 @@ func (q *Queue) end(op string, tasks int, start time.Time, err *error) {
 
 // check refuses an invalid queue name, and more than MaxBulk items in one call.
 func (q *Queue) check(n int) error {
-	if err := limits.QueueName(q.name); err != nil {
+	if err := bounds.QueueName(q.name); err != nil {
 		return err
 	}
-	return limits.Bulk(n)
+	return bounds.Bulk(n)
 }
 
 // addedHeaders returns the headers for all tasks of an enqueue.

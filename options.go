@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/internal/limits"
-	"github.com/dbq-go/dbq/internal/redact"
+	"github.com/dbq-go/dbq/internal/bounds"
+	"github.com/dbq-go/dbq/internal/dsnredact"
 )
 
 // Option configures a client. Open, New and Migrate return ErrOption if a value is invalid or an option is given
@@ -96,8 +96,8 @@ func WithStrategy(s dialect.Strategy) Option {
 // WithName sets the client's name, which appears in the holder of each lease: 1 to 150 characters, none of them a
 // control character. The default is program@host/pid. Several clients may share a name; Info.ID distinguishes them.
 func WithName(name string) Option {
-	return setting("WithName", limits.Text(name, 1, limits.MaxName, ErrOption, "name") == nil,
-		fmt.Sprintf("1 to %d characters of valid UTF-8, none of them a control character", limits.MaxName),
+	return setting("WithName", bounds.Text(name, 1, bounds.MaxName, ErrOption, "name") == nil,
+		fmt.Sprintf("1 to %d characters of valid UTF-8, none of them a control character", bounds.MaxName),
 		func(c *config) { c.name = name })
 }
 
@@ -166,7 +166,7 @@ func WithTxDB(db *sql.DB) Option {
 
 func newConfig(dsn string, opts []Option) (config, error) {
 	c := config{
-		scrub:       redact.NewScrubber(dsn),
+		scrub:       dsnredact.NewScrubber(dsn),
 		names:       dialect.Names{Prefix: "dbq_"},
 		maxAttempts: DefaultMaxAttempts,
 		logger:      slog.Default(),
@@ -175,7 +175,7 @@ func newConfig(dsn string, opts []Option) (config, error) {
 		maxCheckoutBytes: DefaultMaxCheckoutBytes,
 	}
 	if dsn != "" {
-		c.target = redact.TargetOf(dsn)
+		c.target = dsnredact.TargetOf(dsn)
 	}
 	for _, opt := range opts {
 		if err := opt(&c); err != nil {

@@ -14,8 +14,8 @@ import (
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/check"
-	"github.com/dbq-go/dbq/internal/limits"
 )
 
 func TestDefaults(t *testing.T) {
@@ -29,15 +29,15 @@ func TestDefaults(t *testing.T) {
 	if c.logger == nil || c.clock == nil || c.name == "" || c.maxCheckoutBytes != DefaultMaxCheckoutBytes {
 		t.Errorf("got %+v", c)
 	}
-	if err := limits.Text(c.name, 1, limits.MaxName, ErrOption, "name"); err != nil {
+	if err := bounds.Text(c.name, 1, bounds.MaxName, ErrOption, "name"); err != nil {
 		t.Error(err)
 	}
-	id := newClientID(strings.Repeat("ä", limits.MaxName))
-	if other := newClientID(strings.Repeat("ä", limits.MaxName)); other == id {
+	id := newClientID(strings.Repeat("ä", bounds.MaxName))
+	if other := newClientID(strings.Repeat("ä", bounds.MaxName)); other == id {
 		t.Errorf("two clients of one name are both %q", id)
 	}
 	longest := id + "#" + strconv.FormatUint(math.MaxUint64, 36)
-	if err := limits.Text(longest, 1, MaxReference, ErrOption, "longest token"); err != nil {
+	if err := bounds.Text(longest, 1, MaxReference, ErrOption, "longest token"); err != nil {
 		t.Error(err)
 	}
 }
@@ -73,7 +73,7 @@ func TestRefusedOptions(t *testing.T) {
 		"schema too long":         WithSchema(strings.Repeat("a", 21)),
 		"name empty":              WithName(""),
 		"name with newline":       WithName("a\nb"),
-		"name too long":           WithName(strings.Repeat("a", limits.MaxName+1)),
+		"name too long":           WithName(strings.Repeat("a", bounds.MaxName+1)),
 		"attempts none":           WithMaxAttempts(0),
 		"attempts too many":       WithMaxAttempts(MaxMaxAttempts + 1),
 		"payload none":            WithMaxPayload(0),

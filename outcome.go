@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/store"
 	"github.com/dbq-go/dbq/state"
 )
@@ -181,9 +181,9 @@ func (o *Outcome) at() time.Time     { return time.UnixMicro(o.when) }
 func (o *Outcome) check() error {
 	switch o.end {
 	case retryIn, released:
-		return limits.Delay(o.in())
+		return bounds.Delay(o.in())
 	case retryAt:
-		return limits.Time(o.at())
+		return bounds.Time(o.at())
 	}
 	return nil
 }

@@ -75,7 +75,7 @@ func TestFailWithoutWorkerUsesTheDefaultBackoff(t *testing.T) {
 	l := tasks[0].Lease
 	l.Attempt = 3
 	check.OK(t, q.Settle(t.Context(), l, dbq.Failed(errors.New("no"))))
-	task, err := q.Client().Get(t.Context(), l.Task)
+	task, err := q.Client().Get(t.Context(), l.TaskID)
 	if wait := task.Due.Sub(task.Updated); err != nil || wait < 72*time.Second || wait > 81*time.Second {
 		t.Errorf("after the third attempt: due after %v, %v; want 72 to 81 s", wait, err)
 	}

@@ -3,7 +3,7 @@ package dbq
 import (
 	"context"
 
-	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/google/uuid"
 )
 
@@ -30,8 +30,8 @@ func (q *Queue) Client() *Client { return q.c }
 
 // Find returns the id of the queue's task with this reference, or ErrNotFound.
 func (q *Queue) Find(ctx context.Context, reference string) (id uuid.UUID, err error) {
-	if err = limits.QueueName(q.name); err == nil {
-		err = limits.Text(reference, 1, MaxReference, ErrReference, "reference")
+	if err = bounds.QueueName(q.name); err == nil {
+		err = bounds.Text(reference, 1, MaxReference, ErrReference, "reference")
 	}
 	if err == nil {
 		id, err = q.c.store.FindReference(ctx, q.name, reference)

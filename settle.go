@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/store"
 	"github.com/dbq-go/dbq/internal/wake"
 	"github.com/dbq-go/dbq/state"
@@ -132,7 +132,7 @@ func (q *Queue) settlements(ss []Settlement) ([]store.SettleRow, error) {
 		if err := s.Outcome.check(); err != nil {
 			return nil, err
 		}
-		if err := limits.Progress(s.Lease.Progress); err != nil {
+		if err := bounds.Progress(s.Lease.Progress); err != nil {
 			return nil, err
 		}
 		out[i] = s.Outcome.settlement(s.Lease, s.again)
@@ -145,7 +145,7 @@ func (q *Queue) settlements(ss []Settlement) ([]store.SettleRow, error) {
 }
 
 func (q *Queue) checkLease(l Lease) error {
-	if l.Task == uuid.Nil {
+	if l.TaskID == uuid.Nil {
 		return fmt.Errorf("%w: the zero Lease; only Checkout fills Task.Lease", ErrLeaseLost)
 	}
 	if l.Queue != q.name {
@@ -174,8 +174,8 @@ func (q *Queue) settledOne(s Settlement, out []Settled, err error) error {
 		err = out[0].Err
 	}
 	if outer, ok := err.(*Error); ok { // from Settle: report the caller's operation instead
-		outer.Op, outer.Task = string(s.Outcome.Event()), s.Lease.Task
+		outer.Op, outer.TaskID = string(s.Outcome.Event()), s.Lease.TaskID
 		return outer
 	}
-	return q.c.wrap(string(s.Outcome.Event()), q.name, s.Lease.Task, err)
+	return q.c.wrap(string(s.Outcome.Event()), q.name, s.Lease.TaskID, err)
 }

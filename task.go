@@ -109,8 +109,8 @@ func (t Task) Ended() bool {
 // Lease is the exclusive right to settle one task until the lease expires. It is plain data and can be passed to
 // another process as JSON.
 type Lease struct {
-	Task  uuid.UUID `json:"task"`
-	Queue string    `json:"queue"`
+	TaskID uuid.UUID `json:"task_id"`
+	Queue  string    `json:"queue"`
 	// Fence increases for a task id with every change of owner, even if the task is removed and its id is enqueued
 	// again. Pass it to other systems that must refuse a worker whose task was taken over.
 	Fence int64 `json:"fence"`
@@ -131,7 +131,7 @@ type Lease struct {
 	Progress []byte `json:"progress,omitempty"`
 }
 
-func (l Lease) key() store.LeaseKey { return store.LeaseKey{Task: l.Task, Fence: l.Fence} }
+func (l Lease) key() store.LeaseKey { return store.LeaseKey{TaskID: l.TaskID, Fence: l.Fence} }
 
 // Tx is an open transaction of the caller. The changes of a call in it are committed or rolled back with it. dbq
 // neither commits nor retries the transaction; for one that has ended, the call returns ErrTx.

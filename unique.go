@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/store"
 )
 
@@ -76,7 +76,7 @@ func (u *Unique) check(t *NewTask) error {
 	refuse := func(format string, args ...any) error {
 		return fmt.Errorf("%w: "+format, append([]any{ErrUnique}, args...)...)
 	}
-	if err := limits.Text(u.Key, 0, MaxUniqueKey, ErrUnique, "key"); err != nil {
+	if err := bounds.Text(u.Key, 0, MaxUniqueKey, ErrUnique, "key"); err != nil {
 		return err
 	}
 	changes := u.OnConflict == UniqueReplace || u.OnConflict == UniqueDebounce

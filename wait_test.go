@@ -116,7 +116,7 @@ func TestWaitReturnsTheEndedTask(t *testing.T) {
 		got := make(chan string)
 		go func() {
 			task, err := c.Wait(t.Context(), id)
-			if e := (*Error)(nil); errors.Is(err, ErrNotFound) && errors.As(err, &e) && e.Task == id {
+			if e := (*Error)(nil); errors.Is(err, ErrNotFound) && errors.As(err, &e) && e.TaskID == id {
 				got <- "removed"
 			} else {
 				got <- task.State.String() + " " + string(task.Result)

@@ -19,8 +19,8 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/core"
-	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/dbq-go/dbq/internal/store"
 	"github.com/google/uuid"
 )
@@ -76,9 +76,9 @@ func (a *Admin) noteOrDryRun(ctx context.Context, opts []Option) (note, error) {
 	for _, opt := range opts {
 		opt(&n)
 	}
-	err := limits.Text(n.by, 1, dbq.MaxReference, dbq.ErrOption, "operator's name")
+	err := bounds.Text(n.by, 1, dbq.MaxReference, dbq.ErrOption, "operator's name")
 	if err == nil {
-		err = limits.Text(n.reason, 0, MaxReason, dbq.ErrOption, "reason")
+		err = bounds.Text(n.reason, 0, MaxReason, dbq.ErrOption, "reason")
 	}
 	return n, err
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/duration"
-	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/dbq-go/dbq/internal/store"
 	"github.com/google/uuid"
@@ -45,8 +45,8 @@ type AuditEntry struct {
 	Action  string `json:"action"`
 	Queue   string `json:"queue,omitempty"`
 	Subject string `json:"subject,omitempty"` // the name of the schedule or worker, or the id of the token
-	// Task is set if the call was for one task. Filter is the Filter of OperateMany as JSON.
-	Task   uuid.UUID       `json:"task,omitzero"`
+	// TaskID is set if the call was for one task. Filter is the Filter of OperateMany as JSON.
+	TaskID uuid.UUID       `json:"task_id,omitzero"`
 	Filter json.RawMessage `json:"filter,omitempty"`
 	Reason string          `json:"reason,omitempty"`
 	// Before and After are the state of the one task, or the setting, as JSON. They have no payloads and no secrets.
@@ -61,7 +61,7 @@ type AuditFilter struct {
 	Queue  string
 	Action string
 	By     string
-	Task   uuid.UUID // only calls for this task alone
+	TaskID uuid.UUID // only calls for this task alone
 	Since  time.Time // only entries from this time on, by the database's clock
 	Until  time.Time // only entries before this time
 	// Before selects only entries with a lower id, and After those with a higher one.
@@ -92,9 +92,9 @@ type AuditPage struct {
 // program.
 func (a *Admin) Audit(ctx context.Context, f AuditFilter) (AuditPage, error) {
 	f.Limit = cmp.Or(f.Limit, defaultPage)
-	err := limits.Count(f.Limit, dbq.MaxCheckout)
+	err := bounds.Count(f.Limit, dbq.MaxCheckout)
 	for _, text := range []struct{ text, what string }{{f.Queue, "queue"}, {f.Action, "action"}, {f.By, "operator"}} {
-		err = cmp.Or(err, limits.Text(text.text, 0, dbq.MaxReference, dbq.ErrFilter, text.what))
+		err = cmp.Or(err, bounds.Text(text.text, 0, dbq.MaxReference, dbq.ErrFilter, text.what))
 	}
 	var found store.AuditPage
 	if err == nil {
@@ -118,7 +118,7 @@ func entriesOf(rows []sqlrun.AuditRow) []AuditEntry {
 			Filter: rawJSON(r.TaskFilter), Reason: r.Reason, Before: rawJSON(r.OldValue), After: rawJSON(r.NewValue),
 			Changed: r.Changed}
 		if r.Task != nil {
-			out[i].Task = *r.Task
+			out[i].TaskID = *r.Task
 		}
 	}
 	return out
@@ -139,9 +139,9 @@ func rawJSON(text string) json.RawMessage {
 // CleanAudit removes the entries that are at least as old as keep, and returns how many. dbq never removes entries on
 // its own. The removal is recorded, too.
 func (a *Admin) CleanAudit(ctx context.Context, keep time.Duration, opts ...Option) (removed int, err error) {
-	if keep <= 0 || keep > limits.MaxDelay {
+	if keep <= 0 || keep > bounds.MaxDelay {
 		return 0, a.wrap("clean audit", "", fmt.Errorf("%w: keep is %v; it must be more than 0 and at most %v",
-			dbq.ErrOption, keep, limits.MaxDelay))
+			dbq.ErrOption, keep, bounds.MaxDelay))
 	}
 	ctx, _, err = a.audited(ctx, opts, store.Audit{Action: "clean audit"})
 	if err == nil {

@@ -58,7 +58,7 @@ func TestPagesOfTheAuditHaveEachMatchOnce(t *testing.T) {
 		"rare":     {admin.AuditFilter{Queue: "rare", Limit: 50}, func(e admin.AuditEntry) bool { return e.Queue == "rare" }},
 		"operator": {admin.AuditFilter{By: "op1", Limit: 70}, func(e admin.AuditEntry) bool { return e.By == "op1" }},
 		"none":     {admin.AuditFilter{Action: "none", Limit: 50}, func(admin.AuditEntry) bool { return false }},
-		"task":     {admin.AuditFilter{Task: task, Limit: 50}, func(e admin.AuditEntry) bool { return e.Task == task }},
+		"task":     {admin.AuditFilter{TaskID: task, Limit: 50}, func(e admin.AuditEntry) bool { return e.TaskID == task }},
 	} {
 		for _, tt.f.OldestFirst = range []bool{false, true} {
 			var want []uuid.UUID

@@ -45,7 +45,7 @@ func auditedCalls(t *testing.T, db *dbqtest.DB) []audited {
 	operate := func(e state.Event) func() error { return func() error { return ops.Operate(ctx, e, task, by, why) } }
 	set := func(n int) func() error {
 		return func() error {
-			return ops.ConfigureQueue(ctx, "q", func(s *admin.QueueSettings) { s.Batch = n }, by, why)
+			return ops.ConfigureQueue(ctx, "q", func(s *admin.QueueSettings) { s.MaxCheckout = n }, by, why)
 		}
 	}
 	limit := func(n int) func() error {
@@ -143,8 +143,8 @@ func TestEachChangeHasOneEntry(t *testing.T) {
 		if got := fmt.Sprintf("%s %s", e.Before, e.After); got != want {
 			t.Errorf("%s went from and to %s, want %s", action, got, want)
 		}
-		if one := action == "reject" || action == "purge"; one != (e.Task != uuid.Nil) || one && e.Queue != "q" {
-			t.Errorf("%s is of the task %s of queue %q", action, e.Task, e.Queue)
+		if one := action == "reject" || action == "purge"; one != (e.TaskID != uuid.Nil) || one && e.Queue != "q" {
+			t.Errorf("%s is of the task %s of queue %q", action, e.TaskID, e.Queue)
 		}
 	}
 	before, ctx := len(entries(t, db, admin.AuditFilter{})), t.Context()

@@ -25,7 +25,7 @@ func TestErrorsNameTheOperation(t *testing.T) {
 	t.Parallel()
 	_, ops := inMemory(t)
 	same := func(*admin.QueueSettings) {}
-	negative := func(s *admin.QueueSettings) { s.Batch = -1 }
+	negative := func(s *admin.QueueSettings) { s.MaxCheckout = -1 }
 	long := admin.Reason(strings.Repeat("x", admin.MaxReason+1))
 	ctx := t.Context()
 	for op, got := range map[string]struct{ err, want error }{

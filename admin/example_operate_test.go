@@ -42,7 +42,7 @@ func ExampleAdmin_Operate() {
 		log.Fatal(err)
 	}
 	fmt.Printf("%v: %s\n", task.State, task.Result)
-	fmt.Printf("attempt %d was %s\n", attempts[0].Attempt, attempts[0].Outcome)
+	fmt.Printf("attempt %d was %s\n", attempts[0].Number, attempts[0].Outcome)
 
 	err = ops.Operate(ctx, admin.Revoke, id)
 	fmt.Println("again:", errors.Is(err, dbq.ErrWrongState))

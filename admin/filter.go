@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
-	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/store"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
@@ -59,20 +59,20 @@ var errNewestFirst = fmt.Errorf("%w: only List supports NewestFirst", dbq.ErrFil
 
 func (f Filter) check() error {
 	if f.Queue != "" {
-		if err := limits.QueueName(f.Queue); err != nil {
+		if err := bounds.QueueName(f.Queue); err != nil {
 			return err
 		}
 	}
-	if err := limits.Text(f.Kind, 0, dbq.MaxKind, dbq.ErrKind, "kind"); err != nil {
+	if err := bounds.Text(f.Kind, 0, dbq.MaxKind, dbq.ErrKind, "kind"); err != nil {
 		return err
 	}
-	if err := limits.Text(f.Key, 0, dbq.MaxKey, dbq.ErrKey, "key"); err != nil {
+	if err := bounds.Text(f.Key, 0, dbq.MaxKey, dbq.ErrKey, "key"); err != nil {
 		return err
 	}
-	if err := limits.Text(f.Reference, 0, dbq.MaxReference, dbq.ErrReference, "reference"); err != nil {
+	if err := bounds.Text(f.Reference, 0, dbq.MaxReference, dbq.ErrReference, "reference"); err != nil {
 		return err
 	}
-	if err := limits.Text(f.Holder, 0, limits.MaxReference, dbq.ErrFilter, "holder"); err != nil {
+	if err := bounds.Text(f.Holder, 0, bounds.MaxReference, dbq.ErrFilter, "holder"); err != nil {
 		return err
 	}
 	if f.InStateFor < 0 || f.EnteredWithin < 0 {
@@ -88,7 +88,7 @@ func (f Filter) check() error {
 		}
 	}
 	if f.Workflow != uuid.Nil {
-		return limits.Count(f.Limit, limits.MaxSteps)
+		return bounds.Count(f.Limit, bounds.MaxSteps)
 	}
-	return limits.Count(f.Limit, dbq.MaxBulk)
+	return bounds.Count(f.Limit, dbq.MaxBulk)
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
-	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/store"
 )
 
@@ -67,7 +67,7 @@ func (a *Admin) QueueLimits(ctx context.Context, queue string) (QueueLimits, err
 func (a *Admin) ConfigureLimits(
 	ctx context.Context, queue string, change func(*QueueLimits), opts ...Option,
 ) error {
-	err := limits.QueueName(queue)
+	err := bounds.QueueName(queue)
 	if err == nil {
 		ctx, _, err = a.audited(ctx, opts, store.Audit{Action: "limit queue", Queue: queue})
 	}

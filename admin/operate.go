@@ -47,7 +47,7 @@ const (
 // history in the same transaction, whatever the queue's dbq.History.
 func (a *Admin) Operate(ctx context.Context, event state.Event, id uuid.UUID, opts ...Option) (err error) {
 	defer func(start time.Time) { a.core.Observe(string(event), "", 1, start, err) }(time.Now())
-	ctx, n, err := a.audited(ctx, opts, store.Audit{Action: string(event), Task: id})
+	ctx, n, err := a.audited(ctx, opts, store.Audit{Action: string(event), TaskID: id})
 	op, err := operation(event, n, err)
 	if err != nil {
 		return a.core.Wrap(string(event), "", id, err)
@@ -67,7 +67,7 @@ func (a *Admin) OperateTx(
 	ctx context.Context, tx dbq.Tx, event state.Event, id uuid.UUID, opts ...Option,
 ) (err error) {
 	defer func(start time.Time) { a.core.Observe(string(event), "", 1, start, err) }(time.Now())
-	ctx, n, err := a.audited(ctx, opts, store.Audit{Action: string(event), Task: id})
+	ctx, n, err := a.audited(ctx, opts, store.Audit{Action: string(event), TaskID: id})
 	op, err := operation(event, n, err)
 	var moved []dialect.Row
 	var left store.FollowUp

@@ -16,7 +16,7 @@ import (
 // changes only the fields that it has.
 type QueueSettings struct {
 	Concurrency int           // tasks that each worker runs at once: up to dbq.MaxCheckout
-	Batch       int           // tasks in one checkout: up to dbq.MaxCheckout
+	MaxCheckout int           // tasks in one checkout: up to dbq.MaxCheckout
 	Poll        time.Duration // the longest pause between two polls of an idle worker: up to dbq.MaxLease
 	Lease       time.Duration // dbq.MinLease to dbq.MaxLease
 	MaxAttempts int           // caps the tasks' own limits: up to dbq.MaxMaxAttempts
@@ -98,7 +98,8 @@ func (a *Admin) ConfigureQueue(
 // stored returns the settings in their stored form.
 func (s QueueSettings) stored() control.Settings {
 	out := control.Settings{
-		Concurrency: s.Concurrency, Batch: s.Batch, Poll: duration.Seconds(s.Poll), Lease: duration.Seconds(s.Lease),
+		Concurrency: s.Concurrency, MaxCheckout: s.MaxCheckout, Poll: duration.Seconds(s.Poll),
+		Lease:       duration.Seconds(s.Lease),
 		MaxAttempts: s.MaxAttempts, History: string(s.History), DeadLetter: s.DeadLetter,
 		NoStatistics: s.NoStatistics,
 	}
@@ -108,7 +109,7 @@ func (s QueueSettings) stored() control.Settings {
 
 func settingsOf(s control.Settings) QueueSettings {
 	return QueueSettings{
-		Concurrency: s.Concurrency, Batch: s.Batch, Poll: time.Duration(s.Poll), Lease: time.Duration(s.Lease),
+		Concurrency: s.Concurrency, MaxCheckout: s.MaxCheckout, Poll: time.Duration(s.Poll), Lease: time.Duration(s.Lease),
 		MaxAttempts: s.MaxAttempts, History: dbq.History(s.History), Retention: dbq.Retention(s.Retention()),
 		DeadLetter: s.DeadLetter, NoStatistics: s.NoStatistics,
 	}

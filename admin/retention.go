@@ -5,8 +5,8 @@ import (
 	"math"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/control"
-	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/dbq-go/dbq/internal/store"
 )
 
@@ -32,7 +32,7 @@ type Cleaned struct {
 // call continues there. Several calls can run at once.
 func (a *Admin) Clean(ctx context.Context, queue string, r dbq.Retention, opts ...Option) (Cleaned, error) {
 	var done store.Cleaned
-	err := limits.QueueName(queue)
+	err := bounds.QueueName(queue)
 	if err == nil {
 		err = store.Retention(r).Check()
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
-	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/series"
 	"github.com/dbq-go/dbq/internal/store"
 )
@@ -40,9 +40,9 @@ type Point struct {
 	// Enqueued is the number of tasks that were enqueued, an estimate if there were more than 50,000 of all queues in a
 	// minute.
 	Enqueued int64
-	// The following are the highest numbers of tasks that were sampled: by state, those that were due and those that were
-	// parked. Each is at most 10,000, or less if more than 10 queues have tasks, which stands for that many or more: see
-	// docs/statistics.md.
+	// Created and the fields beside it are the highest numbers of tasks that were sampled: by state, those that were due
+	// and those that were parked. Each is at most 10,000, or less if more than 10 queues have tasks, which stands for that
+	// many or more: see docs/statistics.md.
 	Created, Processing, Error, Poison, Due, Parked int64
 	// OldestDue is the highest lag that was sampled.
 	OldestDue time.Duration
@@ -63,7 +63,7 @@ type QueueSeries struct {
 // from minutes, and those that are not whole days from hours, so they have nothing from before. Workers report a minute
 // soon after it has ended, or when they stop.
 func (a *Admin) Series(ctx context.Context, queue string, from, to time.Time, step time.Duration) ([]Point, error) {
-	err := limits.QueueName(queue)
+	err := bounds.QueueName(queue)
 	var all store.Series
 	if err == nil {
 		all, step, err = a.series(ctx, queue, from, to, step, maxPoints)
@@ -83,7 +83,7 @@ func (a *Admin) SeriesOf(ctx context.Context, queues []string, from, to time.Tim
 	slices.Sort(queues)
 	queues = slices.Compact(queues)
 	for _, queue := range queues {
-		if err := limits.QueueName(queue); err != nil {
+		if err := bounds.QueueName(queue); err != nil {
 			return nil, a.wrap("series", "", err)
 		}
 	}
@@ -121,7 +121,7 @@ func (a *Admin) series(ctx context.Context, queue string, from, to time.Time, st
 	switch {
 	case step < time.Minute || step%time.Minute != 0:
 		return none, 0, fmt.Errorf("%w: a step of %v, it must be a multiple of a minute", dbq.ErrOption, step)
-	case !from.Before(to) || from.Unix() < 0 || limits.Time(to) != nil || to.Sub(from) == math.MaxInt64: // Sub's longest
+	case !from.Before(to) || from.Unix() < 0 || bounds.Time(to) != nil || to.Sub(from) == math.MaxInt64: // Sub's longest
 		return none, 0, fmt.Errorf("%w: a series from %v to %v", dbq.ErrOption, from, to)
 	case to.Sub(from)/step > time.Duration(most-2): // the first and the last step may be parts
 		return none, 0, fmt.Errorf("%w: a series of more than %d points; take a longer step", dbq.ErrOption, most)

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
-	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/bounds"
 )
 
 const (
@@ -38,7 +38,7 @@ type StatsOption func(*int) error
 func CountUpTo(n int) StatsOption {
 	return func(limit *int) error {
 		*limit = n
-		return limits.Count(n, maxCount)
+		return bounds.Count(n, maxCount)
 	}
 }
 
@@ -60,7 +60,7 @@ func (a *Admin) Stats(ctx context.Context, opts ...StatsOption) ([]QueueStats, e
 
 // StatsOf is Stats for one queue. All numbers are 0 if it has no tasks. With CountAll it reads the whole table, too.
 func (a *Admin) StatsOf(ctx context.Context, queue string, opts ...StatsOption) (QueueStats, error) {
-	if err := limits.QueueName(queue); err != nil {
+	if err := bounds.QueueName(queue); err != nil {
 		return QueueStats{}, a.wrap("stats", queue, err)
 	}
 	out, err := a.stats(ctx, queue, opts)

@@ -25,10 +25,10 @@ import (
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/callers"
-	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/disclosure"
 	"github.com/dbq-go/dbq/internal/maintenance"
-	"github.com/dbq-go/dbq/internal/visible"
 	"github.com/dbq-go/dbq/internal/wire"
 	"github.com/dbq-go/dbq/redaction"
 	"github.com/dbq-go/dbq/schedule"
@@ -158,7 +158,7 @@ func New(cfg Config) (*API, error) {
 		cfg: cfg, databases: map[string]*database{}, callers: limiter, memory: callers.NewPlaces(cfg.MaxMemory),
 	}
 	for name, client := range cfg.Databases {
-		if !limits.DatabaseName(name) || client == nil {
+		if !bounds.DatabaseName(name) || client == nil {
 			return refuse("a database needs a client, and a name of 1 to 32 lower-case letters, digits, - and _")
 		}
 		a.databases[name] = &database{
@@ -200,8 +200,8 @@ func (a *API) Drain() {
 }
 
 // seenBy returns a caller as it reads the database.
-func (d *database) seenBy(p auth.Principal) visible.Caller {
-	return visible.Caller{Principal: p, Database: d.name, Redact: d.redact}
+func (d *database) seenBy(p auth.Principal) disclosure.Caller {
+	return disclosure.Caller{Principal: p, Database: d.name, Redact: d.redact}
 }
 
 // waitAtMost returns a context that ends when the caller has waited long enough, when the caller is gone, or when the

@@ -15,7 +15,7 @@ type listAudit struct {
 	Queue    string    `query:"queue"`
 	Action   string    `query:"action"`
 	By       string    `query:"by"`
-	Task     uuid.UUID `query:"task"`
+	TaskID   uuid.UUID `query:"task_id"`
 	Since    time.Time `query:"since"`
 	Until    time.Time `query:"until"`
 	Order    string    `query:"order" enum:"newest,oldest" default:"newest"`
@@ -37,7 +37,7 @@ func (a *API) listAudit(ctx context.Context, in *listAudit) (*listedAudit, error
 		return nil, err
 	}
 	f := admin.AuditFilter{
-		Queue: in.Queue, Action: in.Action, By: in.By, Task: in.Task, Since: in.Since, Until: in.Until,
+		Queue: in.Queue, Action: in.Action, By: in.By, TaskID: in.TaskID, Since: in.Since, Until: in.Until,
 		OldestFirst: in.Order == "oldest", Limit: in.Limit,
 	}
 	if f.OldestFirst {

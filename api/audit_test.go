@@ -49,9 +49,9 @@ func TestAuditIsListedInPages(t *testing.T) {
 		t.Helper()
 		return one(t, s.must(200, "GET", auditPath+"?"+query, ""), "entries")
 	}
-	reject := one("task=" + id)
+	reject := one("task_id=" + id)
 	if reject["action"] != "reject" || reject["by"] != "ann" || reject["program"] != "api" || reject["request"] != "r1" ||
-		reject["address"] != "127.0.0.1" || reject["task"] != id || reject["changed"] != 1.0 {
+		reject["address"] != "127.0.0.1" || reject["task_id"] != id || reject["changed"] != 1.0 {
 		t.Errorf("an event on a task: %v", reject)
 	}
 	if e := one("queue=other"); e["subject"] != "s" || e["after"].(map[string]any)["cron"] != "@daily" {
@@ -61,7 +61,7 @@ func TestAuditIsListedInPages(t *testing.T) {
 		e["filter"].(map[string]any)["queue"] != "mail" {
 		t.Errorf("an event on many tasks: %v", e)
 	}
-	if e := one("action=pause+queue"); e["task"] != nil {
+	if e := one("action=pause+queue"); e["task_id"] != nil {
 		t.Errorf("a pause: %v", e)
 	}
 	at := url.QueryEscape(reject["at"].(string))
@@ -81,7 +81,7 @@ func TestInvalidAuditQueriesAreProblems(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	for query, problem := range map[string]string{
-		"task=planted": "invalid-request", "after=planted": "invalid-request", "since=planted": "invalid-request",
+		"task_id=planted": "invalid-request", "after=planted": "invalid-request", "since=planted": "invalid-request",
 		"limit=0": "invalid-request", "limit=1001": "invalid-request", "order=planted": "invalid-request",
 		"reason=planted": "invalid-request", "by=planted%00": "filter", "action=" + strings.Repeat("planted", 90): "filter",
 	} {

@@ -83,7 +83,7 @@ type held struct {
 func sign(key []byte, l held, now time.Time) string {
 	b := make([]byte, 0, 64+len(l.Queue)+len(l.worker)+macSize)
 	b = append(b, leaseVersion)
-	b = append(b, l.Task[:]...)
+	b = append(b, l.TaskID[:]...)
 	b = binary.BigEndian.AppendUint64(b, uint64(l.Fence))
 	b = binary.BigEndian.AppendUint32(b, uint32(l.Attempt))
 	b = binary.BigEndian.AppendUint64(b, uint64(l.Until.UnixMicro()))
@@ -139,7 +139,7 @@ func verify(key []byte, text string, now time.Time) (l held, err error) {
 	if now.Unix() > int64(binary.BigEndian.Uint64(b[expiresAt:])) {
 		return l, dbq.ErrLeaseLost
 	}
-	copy(l.Task[:], b[taskAt:])
+	copy(l.TaskID[:], b[taskAt:])
 	l.Fence = int64(binary.BigEndian.Uint64(b[fenceAt:]))
 	l.Attempt = int(binary.BigEndian.Uint32(b[attemptAt:]))
 	l.Until = time.UnixMicro(int64(binary.BigEndian.Uint64(b[untilAt:])))

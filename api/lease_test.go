@@ -16,7 +16,7 @@ import (
 
 var (
 	key   = []byte("0123456789abcdef0123456789abcdef")
-	lease = dbq.Lease{Task: uuid.UUID{7, 15: 9}, Queue: "mäil", Fence: 1 << 53, Attempt: 7,
+	lease = dbq.Lease{TaskID: uuid.UUID{7, 15: 9}, Queue: "mäil", Fence: 1 << 53, Attempt: 7,
 		Until: time.UnixMicro(1_800_000_000_123), Renewed: true}
 )
 
@@ -27,7 +27,7 @@ func TestLeaseIsReadAsItWasSigned(t *testing.T) {
 	if err != nil || !got.Until.Equal(lease.Until) || worker != "w/1" || !started.Equal(now.Add(-time.Minute)) {
 		t.Fatalf("got %+v, %q, %v, %v", got, worker, started, err)
 	}
-	if got.Until = lease.Until; got.Task != lease.Task || got.Queue != lease.Queue || got.Fence != lease.Fence ||
+	if got.Until = lease.Until; got.TaskID != lease.TaskID || got.Queue != lease.Queue || got.Fence != lease.Fence ||
 		got.Attempt != lease.Attempt || !got.Renewed {
 		t.Errorf("got %+v, want %+v", got, lease)
 	}
@@ -42,7 +42,7 @@ func TestForgedLeasesAreRefused(t *testing.T) {
 	check.OK(t, err)
 	refused := func(what, text string) {
 		t.Helper()
-		if l, _, _, err := api.Verify(key, text, now); err == nil || l.Task == lease.Task {
+		if l, _, _, err := api.Verify(key, text, now); err == nil || l.TaskID == lease.TaskID {
 			t.Errorf("%s is accepted: %+v, %v", what, l, err)
 		}
 	}

@@ -160,7 +160,7 @@ func TestRunKeepsWhatOthersKeep(t *testing.T) {
 		}
 		return keep, false
 	}
-	s.eventually("the worker declares its retention", func() bool { _, is := declared("forever"); return is })
+	check.Eventually(t, "the worker declares its retention", func() bool { _, is := declared("forever"); return is })
 	cancel()
 	check.OK(t, <-ended)
 	old := map[string]string{}
@@ -174,7 +174,7 @@ func TestRunKeepsWhatOthersKeep(t *testing.T) {
 	}
 	s.must(200, "PATCH", "/v1/db/shop/queues/set/settings", `{"keep_completed_seconds":3600}`)
 	for _, queue := range []string{"http", "set"} {
-		s.eventually("the old task of "+queue+" is removed", func() bool { return !s.exists(old[queue]) })
+		check.Eventually(t, "the old task of "+queue+" is removed", func() bool { return !s.exists(old[queue]) })
 	}
 	stop()
 	for _, queue := range []string{"forever", "byhand"} {
@@ -203,19 +203,9 @@ func TestRunRemovesKeys(t *testing.T) {
 		}
 	}
 	defer s.run()()
-	s.eventually("the key is removed", func() bool {
+	check.Eventually(t, "the key is removed", func() bool {
 		var n int
 		check.OK(t, s.client.DB().QueryRowContext(t.Context(), "SELECT count(*) FROM dbq_unique_key").Scan(&n))
 		return n == 0
 	})
-}
-
-// eventually waits until something is true.
-func (s *site) eventually(what string, is func() bool) {
-	s.t.Helper()
-	for end := time.Now().Add(30 * time.Second); !is(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			s.t.Fatalf("it never happens that %s", what)
-		}
-	}
 }

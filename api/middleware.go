@@ -20,7 +20,7 @@ import (
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/internal/callers"
-	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/wire"
 )
 
@@ -52,7 +52,7 @@ func (r *request) attrs() (out []any) {
 		{"database", r.database}, {"queue", r.queue}, {"caller", r.caller}, {"reason", r.reason},
 	} {
 		if a[1] != "" {
-			out = append(out, a[0], limits.Brief(a[1]))
+			out = append(out, a[0], bounds.Brief(a[1]))
 		}
 	}
 	return out

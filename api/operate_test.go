@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/auth"
@@ -140,7 +139,7 @@ func (s *site) parkNeeded() (free string) {
 		s.t.Fatal(err)
 	}
 	free = s.must(201, "POST", mail+"/tasks", `{}`)["id"].(string)
-	for _, id := range []string{w.Tasks[0].String(), w.Tasks[1].String(), free} {
+	for _, id := range []string{w.TaskIDs[0].String(), w.TaskIDs[1].String(), free} {
 		s.must(200, "POST", "/v1/db/shop/tasks/"+id+"/reject", `{}`)
 	}
 	return free
@@ -222,7 +221,7 @@ func TestSchedulesAndWorkflowsAreShown(t *testing.T) {
 		t.Errorf("paused: %v", got)
 	}
 	s.must(200, "POST", path+"resume", `{}`)
-	id := s.must(200, "POST", path+"run", `{}`)["task"].(string)
+	id := s.must(200, "POST", path+"run", `{}`)["task_id"].(string)
 	s.must(200, "GET", "/v1/db/shop/tasks/"+id, "")
 	s.must(200, "POST", path+"delete", `{}`)
 	s.refused(404, "not-found", "POST", path+"pause", `{}`)
@@ -257,14 +256,12 @@ func TestWorkersAreCommanded(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	registerWorker(t, s.client)
-	var w map[string]any
-	for deadline := time.Now().Add(20 * time.Second); w == nil; time.Sleep(10 * time.Millisecond) {
-		if list := s.must(200, "GET", "/v1/db/shop/workers", "")["workers"].([]any); len(list) > 0 {
-			w = list[0].(map[string]any)
-		} else if time.Now().After(deadline) {
-			t.Fatal("the worker is not listed")
-		}
-	}
+	var list []any
+	check.Eventually(t, "the worker is listed", func() bool {
+		list = s.must(200, "GET", "/v1/db/shop/workers", "")["workers"].([]any)
+		return len(list) > 0
+	})
+	w := list[0].(map[string]any)
 	s.must(204, "POST", "/v1/db/shop/workers/command", fmt.Sprintf(`{"worker":%q,"command":"pause"}`, w["id"]))
 	s.refused(404, "not-found", "POST", "/v1/db/shop/workers/command", `{"worker":"planted","command":"pause"}`)
 	s.refused(422, "invalid-request", "POST", "/v1/db/shop/workers/command", `{"worker":"w","command":"planted"}`)

@@ -29,7 +29,7 @@ func problemOf(err error) *wire.Problem {
 		}
 		p := k.Problem()
 		if failed := (*dbq.Error)(nil); errors.As(err, &failed) {
-			p.Task = failed.Task
+			p.TaskID = failed.TaskID
 		}
 		if m := taskNumber.FindStringSubmatch(err.Error()); m != nil {
 			n, _ := strconv.Atoi(m[1])

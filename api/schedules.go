@@ -90,7 +90,7 @@ type changeSchedule struct {
 // changedSchedule is its response.
 type changedSchedule struct {
 	Body struct {
-		Task uuid.UUID `json:"task,omitzero"`
+		TaskID uuid.UUID `json:"task_id,omitzero"`
 	}
 }
 
@@ -112,7 +112,7 @@ func (a *API) changeSchedule(ctx context.Context, in *changeSchedule) (*changedS
 	case "delete":
 		err = d.schedules.Delete(ctx, s.Name, why)
 	case "run":
-		out.Body.Task, err = d.schedules.RunNow(ctx, s.Name, why)
+		out.Body.TaskID, err = d.schedules.RunNow(ctx, s.Name, why)
 	}
 	if err != nil {
 		return nil, err

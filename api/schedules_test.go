@@ -48,7 +48,7 @@ func TestScheduleIsCreatedReadAndReplaced(t *testing.T) {
 	if listed["revision"] != read["revision"] || listed["payload"] != nil || listed["headers"] != nil {
 		t.Errorf("listed %v", listed)
 	}
-	task := s.must(200, "POST", path+"/run", `{}`)["task"].(string)
+	task := s.must(200, "POST", path+"/run", `{}`)["task_id"].(string)
 	if got := s.must(200, "GET", "/v1/db/shop/tasks/"+task, ""); got["payload"] != `{"a":1}` || got["key"] != "k" {
 		t.Errorf("it enqueues %v", got)
 	}

@@ -51,7 +51,7 @@ func TestFieldIsTakenByItsExactNameAndOnce(t *testing.T) {
 		{"POST", mail + "/tasks", `{"payload":1,"Payload":2}`},
 		{"POST", mail + "/tasks/batch", `{"tasks":[{"reference":"a"}],"tasks":[{}]}`},
 		{"POST", mail + "/tasks/batch", `{"tasks":[{},{"KIND":"a"}]}`},
-		{"PATCH", mail + "/settings", `{"Batch":3}`},
+		{"PATCH", mail + "/settings", `{"Max_checkout":3}`},
 		{"PUT", schedules + "/nightly", `{"cron":"@daily","queue":"mail","Queue":"other"}`},
 	} {
 		s.refused(422, "invalid-request", r[0], r[1], r[2])

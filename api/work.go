@@ -162,7 +162,7 @@ func (a *API) extend(ctx context.Context, in *extend) (*extended, error) {
 	now := time.Now()
 	for n, l := range leases { // the renewed ones are in the same order
 		i := at[n]
-		if len(renewed) == 0 || renewed[0].Task != l.Task || renewed[0].Fence != l.Fence {
+		if len(renewed) == 0 || renewed[0].TaskID != l.TaskID || renewed[0].Fence != l.Fence {
 			out.Body.Leases[i].Problem = problemOf(dbq.ErrLeaseLost)
 			continue
 		}

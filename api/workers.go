@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/callers"
 	"github.com/dbq-go/dbq/internal/control"
-	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/google/uuid"
 )
 
@@ -71,7 +71,7 @@ func workerID(queue, name string) string { return "http/" + url.PathEscape(queue
 // are too many.
 func (w *workers) hear(queue, name string, now time.Time) *caller {
 	id := workerID(queue, name)
-	if name == "" || limits.Text(id, 1, limits.MaxReference, dbq.ErrOption, "worker's id") != nil {
+	if name == "" || bounds.Text(id, 1, bounds.MaxReference, dbq.ErrOption, "worker's id") != nil {
 		return nil
 	}
 	c := w.callers[id]
@@ -113,12 +113,12 @@ func (w *workers) checksOut(queue, name string) (done func([]dbq.Task)) {
 
 // lend counts a lease, with mu held.
 func (w *workers) lend(c *caller, l dbq.Lease, started time.Time) {
-	if _, known := c.held[l.Task]; !known {
+	if _, known := c.held[l.TaskID]; !known {
 		if !w.counted.Take(c.Queue, 1) {
 			return
 		}
 	}
-	c.held[l.Task] = lent{l.Until, started}
+	c.held[l.TaskID] = lent{l.Until, started}
 }
 
 // extended notes that a worker has extended a lease, perhaps one that another server has handed out.
@@ -138,7 +138,7 @@ func (w *workers) settled(l held, failed bool) {
 	if c == nil {
 		return
 	}
-	w.drop(c, l.Task)
+	w.drop(c, l.TaskID)
 	c.Done++
 	if failed {
 		c.Failed++

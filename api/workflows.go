@@ -12,7 +12,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
-	"github.com/dbq-go/dbq/internal/visible"
+	"github.com/dbq-go/dbq/internal/disclosure"
 	"github.com/dbq-go/dbq/internal/wire"
 	"github.com/dbq-go/dbq/workflow"
 	"github.com/google/uuid"
@@ -46,7 +46,7 @@ func (a *API) workflow(ctx context.Context, in OneWorkflow) (workflow.Info, erro
 		return info, err
 	}
 	err = d.seenBy(p).Workflow(info, in.Limit)
-	if errors.Is(err, visible.ErrPart) {
+	if errors.Is(err, disclosure.ErrPart) {
 		err = wire.BadRequest.Problem(wire.At("query.limit", "it is below the number of the workflow's steps"))
 	}
 	return info, err
@@ -97,8 +97,8 @@ type enqueueWorkflow struct {
 
 // EnqueuedStep is the task of a step.
 type EnqueuedStep struct {
-	Name string    `json:"name"`
-	Task uuid.UUID `json:"task"`
+	Name   string    `json:"name"`
+	TaskID uuid.UUID `json:"task_id"`
 }
 
 // enqueuedWorkflow is the response: 201 if the workflow was added, and 200 if it had been added before.
@@ -147,7 +147,7 @@ func (a *API) enqueueWorkflow(ctx context.Context, in *enqueueWorkflow) (*enqueu
 	out := enqueuedWorkflow{Status: http.StatusCreated}
 	out.Body.ID, out.Body.Steps = w.ID, make([]EnqueuedStep, len(steps))
 	for i, s := range steps {
-		out.Body.Steps[i] = EnqueuedStep{s.Name, w.Tasks[i]}
+		out.Body.Steps[i] = EnqueuedStep{s.Name, w.TaskIDs[i]}
 	}
 	return &out, nil
 }
@@ -172,10 +172,10 @@ func stepField(err error, k wire.Kind) wire.Field {
 func (d *database) enqueuedBefore(ctx context.Context, p auth.Principal, steps []workflow.Step, duplicate error) (
 	*enqueuedWorkflow, error) {
 	var failed *dbq.Error
-	if !errors.As(duplicate, &failed) || failed.Task == uuid.Nil {
+	if !errors.As(duplicate, &failed) || failed.TaskID == uuid.Nil {
 		return nil, duplicate
 	}
-	t, err := d.client.Get(ctx, failed.Task)
+	t, err := d.client.Get(ctx, failed.TaskID)
 	if err != nil {
 		return nil, duplicate
 	}
@@ -193,7 +193,7 @@ func (d *database) enqueuedBefore(ctx context.Context, p auth.Principal, steps [
 	out.Body.ID, out.Body.Duplicate, out.Body.Steps = id, true, []EnqueuedStep{}
 	tasks := map[string]uuid.UUID{}
 	for _, s := range info.Steps {
-		tasks[s.Name] = s.Task
+		tasks[s.Name] = s.TaskID
 	}
 	for _, s := range steps {
 		if task, ok := tasks[s.Name]; ok { // the row of a step whose task was purged is gone
@@ -232,7 +232,7 @@ func (a *API) changeWorkflow(ctx context.Context, in *changeWorkflow) (*changedW
 	if err == nil {
 		err = d.seenBy(p).Workflow(info, limit)
 	}
-	if errors.Is(err, visible.ErrPart) {
+	if errors.Is(err, disclosure.ErrPart) {
 		err = wire.Forbidden.Problem()
 	}
 	if err != nil {

@@ -26,7 +26,7 @@ func steps(response map[string]any) map[string]string {
 	out := map[string]string{}
 	for _, s := range response["steps"].([]any) {
 		s := s.(map[string]any)
-		out[s["name"].(string)] = s["task"].(string)
+		out[s["name"].(string)] = s["task_id"].(string)
 	}
 	return out
 }

@@ -17,8 +17,8 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/core"
-	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/dbq-go/dbq/internal/store"
 	"github.com/google/uuid"
 )
@@ -147,7 +147,7 @@ func (t *Tokens) change(ctx context.Context, action, id string, f func(context.C
 }
 
 func (n NewToken) check() error {
-	if err := limits.Text(n.Name, 1, 100, dbq.ErrOption, "token's name"); err != nil {
+	if err := bounds.Text(n.Name, 1, 100, dbq.ErrOption, "token's name"); err != nil {
 		return err
 	}
 	if err := new(Role).UnmarshalText([]byte(n.Role)); err != nil {
@@ -157,11 +157,11 @@ func (n NewToken) check() error {
 		return fmt.Errorf("%w: a token has at most %d queues and %d databases", dbq.ErrOption, maxListed, maxListed)
 	}
 	for _, name := range slices.Concat(n.Queues, n.Databases) {
-		if err := limits.Text(name, 1, limits.MaxQueueName, dbq.ErrOption, "name of a queue or database"); err != nil {
+		if err := bounds.Text(name, 1, bounds.MaxQueueName, dbq.ErrOption, "name of a queue or database"); err != nil {
 			return err
 		}
 	}
-	return limits.Range("the time to live", n.TTL, 0, limits.MaxDelay, dbq.ErrOption)
+	return bounds.Range("the time to live", n.TTL, 0, bounds.MaxDelay, dbq.ErrOption)
 }
 
 // List returns up to 10,000 tokens, ordered by id, including expired ones.

@@ -203,7 +203,7 @@ func (d *dbqTasks) runWorker(ctx context.Context, stop <-chan struct{}, handled 
 		}
 	}()
 	w := worker.Worker{
-		Queue: d.q, Concurrency: handlers, Lease: lease, History: d.history, Batch: d.batch,
+		Queue: d.q, Concurrency: handlers, Lease: lease, History: d.history, MaxCheckout: d.batch,
 		Handler: worker.Func(func(_ context.Context, t dbq.Task) error {
 			number, err := numberOf(t.Payload)
 			if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/mysql"
-	"github.com/dbq-go/dbq/internal/redact"
+	"github.com/dbq-go/dbq/internal/dsnredact"
 )
 
 // mysqlPlace is a database of its own on a MySQL or MariaDB server, which the contenders use in turn.
@@ -27,14 +27,14 @@ func openMySQL(ctx context.Context, group, dsn, schema string) (*mysqlPlace, err
 	}
 	if err := p.db.PingContext(ctx); err != nil {
 		_ = p.db.Close() // the first error is the one to report
-		return nil, redact.Scrub(err, dsn)
+		return nil, dsnredact.Scrub(err, dsn)
 	}
 	return p, nil
 }
 
 func (p *mysqlPlace) connect(ctx context.Context) (*sql.DB, error) {
 	pool, err := mysql.Open(ctx, p.dsn)
-	return pool.Write, redact.Scrub(err, p.dsn)
+	return pool.Write, dsnredact.Scrub(err, p.dsn)
 }
 
 func (p *mysqlPlace) Clear(ctx context.Context) error {

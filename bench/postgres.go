@@ -7,7 +7,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/internal/redact"
+	"github.com/dbq-go/dbq/internal/dsnredact"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -31,12 +31,12 @@ func openPostgres(ctx context.Context, dsn, schema string) (*pgPlace, error) {
 func (p *pgPlace) newPool(ctx context.Context) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(p.dsn)
 	if err != nil {
-		return nil, fmt.Errorf("the DSN cannot be read: %w", redact.Scrub(err, p.dsn))
+		return nil, fmt.Errorf("the DSN cannot be read: %w", dsnredact.Scrub(err, p.dsn))
 	}
 	cfg.MaxConns = poolConns
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err == nil {
-		err = redact.Scrub(pool.Ping(ctx), p.dsn)
+		err = dsnredact.Scrub(pool.Ping(ctx), p.dsn)
 	}
 	return pool, err
 }

@@ -222,7 +222,7 @@ func (s samples) fireSingly(ctx context.Context, e *entry, n int) error {
 		if err != nil {
 			return err
 		}
-		task, err := tasks.c.Get(ctx, d.LastTask)
+		task, err := tasks.c.Get(ctx, d.LastTaskID)
 		if err != nil {
 			return err
 		}

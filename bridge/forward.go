@@ -321,7 +321,7 @@ func since(t *dbq.Task, now time.Time) time.Time {
 		return p.Since
 	case last == nil && t.Attempt <= 1 && t.Lapses == 0: // this is the first attempt
 		return now
-	case last != nil && last.Attempt == 1 && t.Lapses <= 1: // the first attempt crashed before it could store its progress
+	case last != nil && last.Number == 1 && t.Lapses <= 1: // the first attempt crashed before it could store its progress
 		return last.Taken
 	}
 	return t.Created // several crashed

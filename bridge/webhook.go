@@ -14,7 +14,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
-	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -184,7 +184,7 @@ func result(body []byte) []byte {
 	if len(body) == 0 {
 		return nil
 	}
-	return limits.CutResult(body) // here, because the worker would log each as too long
+	return bounds.CutResult(body) // here, because the worker would log each as too long
 }
 
 func contentType(payload []byte) string {

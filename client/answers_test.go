@@ -93,7 +93,7 @@ func TestNothingGrowsWhileSettlesFail(t *testing.T) {
 		w.WriteHeader(http.StatusInternalServerError)
 	}))
 	w := s.worker(worker.Func(func(context.Context, dbq.Task) error { calls.Add(1); return nil }))
-	w.Lease, w.Concurrency, w.Batch = 30*time.Second, 2, 10
+	w.Lease, w.Concurrency, w.MaxCheckout = 30*time.Second, 2, 10
 	w.DrainTimeout, w.Grace = 100*time.Millisecond, 100*time.Millisecond
 	stop := s.start(w)
 	check.Eventually(t, "two are handled", func() bool { return calls.Load() == 2 })

@@ -12,8 +12,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/duration"
-	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/dbq-go/dbq/internal/wire"
 )
 
@@ -90,7 +90,7 @@ func (c *Client) repeat(ctx context.Context, op string, do func(ctx context.Cont
 			return err
 		}
 		c.cfg.Logger.WarnContext(ctx, "client: a call is repeated",
-			"op", op, "error", limits.Brief(err.Error()), "pause", wait.Round(time.Millisecond).String())
+			"op", op, "error", bounds.Brief(err.Error()), "pause", wait.Round(time.Millisecond).String())
 		select {
 		case <-ctx.Done():
 		case <-time.After(wait):

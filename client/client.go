@@ -26,8 +26,8 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/errs"
-	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -96,7 +96,7 @@ func New(cfg Config) (*Client, error) {
 		return refuse("the URL at %s has a user; set Token or TokenFile instead", u.Host)
 	case u.RawQuery != "" || u.Fragment != "":
 		return refuse("the URL at %s has a query or a fragment; leave it out", u.Host)
-	case !limits.DatabaseName(cfg.Database):
+	case !bounds.DatabaseName(cfg.Database):
 		return refuse("Database %q is not a name of 1 to 32 lower-case letters, digits, - and _", cfg.Database)
 	case cfg.Token != "" && cfg.TokenFile != "":
 		return refuse("set Token or TokenFile, not both")

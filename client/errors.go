@@ -14,7 +14,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/wire"
 	"github.com/google/uuid"
 )
@@ -163,7 +163,7 @@ func (c *Client) failed(ctx context.Context, method, token string, err error) er
 		}
 		return &lostError{method, fmt.Sprintf("the server at %s: %s", c.host, text), ended}
 	}
-	text = fmt.Sprintf("the server at %s cannot be reached: %s", c.host, limits.Brief(text))
+	text = fmt.Sprintf("the server at %s cannot be reached: %s", c.host, bounds.Brief(text))
 	var op *net.OpError
 	var untrusted *tls.CertificateVerificationError
 	if errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect") || errors.As(err, &untrusted) {
@@ -194,7 +194,7 @@ func wrap(op, queue string, task uuid.UUID, err error) error {
 	if err == nil || errors.As(err, &done) {
 		return err
 	}
-	return &dbq.Error{Op: op, Queue: queue, Task: task, Class: classOf(err), Err: err}
+	return &dbq.Error{Op: op, Queue: queue, TaskID: task, Class: classOf(err), Err: err}
 }
 
 // classOf returns the class of the database's error for which the server reported err, as far as package worker needs

@@ -10,14 +10,14 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/access"
-	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/wire"
 	"github.com/google/uuid"
 )
 
 // checkQueueName refuses a name that no path can have, in addition to those that dbq refuses.
 func checkQueueName(name string) error {
-	if err := limits.QueueName(name); err != nil {
+	if err := bounds.QueueName(name); err != nil {
 		return err
 	}
 	for part := range strings.SplitSeq(name, "/") {
@@ -33,7 +33,7 @@ func checkQueueName(name string) error {
 //
 // The call is repeated for Config.RetryFor, and adds no task twice: a task without an ID gets one, by which the
 // database recognizes it for as long as the task exists. dbq.ErrMayHaveHappened means that the server may have added
-// the task but its response was lost; dbq.Error.Task is the id, with which the call can be repeated.
+// the task but its response was lost; dbq.Error.TaskID is the id, with which the call can be repeated.
 //
 // A task of a dbq.Kind is made by Kind.Task.
 func (q *Queue) Enqueue(ctx context.Context, t dbq.NewTask) (uuid.UUID, error) {
@@ -50,12 +50,12 @@ func (q *Queue) enqueuedOne(id uuid.UUID, out []dbq.Enqueued, err error) (uuid.U
 	if err != nil {
 		var outer *dbq.Error
 		if errors.As(err, &outer) && mayHaveHappened(err) {
-			outer.Task = id
+			outer.TaskID = id
 		}
 		return uuid.Nil, err
 	}
 	if out[0].Duplicate {
-		return out[0].ID, &dbq.Error{Op: "enqueue", Queue: q.name, Task: out[0].ID, Err: dbq.ErrDuplicate}
+		return out[0].ID, &dbq.Error{Op: "enqueue", Queue: q.name, TaskID: out[0].ID, Err: dbq.ErrDuplicate}
 	}
 	return out[0].ID, nil
 }
@@ -71,7 +71,7 @@ func (q *Queue) EnqueueMany(ctx context.Context, ts []dbq.NewTask) ([]dbq.Enqueu
 func (q *Queue) enqueue(ctx context.Context, ts []dbq.NewTask, ownIDs bool) ([]dbq.Enqueued, error) {
 	path, err := q.path("tasks/batch")
 	if err == nil {
-		err = limits.Bulk(len(ts))
+		err = bounds.Bulk(len(ts))
 	}
 	if err != nil || len(ts) == 0 {
 		return nil, wrap("enqueue", q.name, uuid.Nil, err)

@@ -55,7 +55,7 @@ func TestEnqueueReportsDuplicates(t *testing.T) {
 	check.OK(t, err)
 	again, err := s.queue().Enqueue(t.Context(), dbq.NewTask{Reference: "a"})
 	var outer *dbq.Error
-	if again != first || !errors.Is(err, dbq.ErrDuplicate) || !errors.As(err, &outer) || outer.Task != first {
+	if again != first || !errors.Is(err, dbq.ErrDuplicate) || !errors.As(err, &outer) || outer.TaskID != first {
 		t.Errorf("again: %s, %v", again, err)
 	}
 	out, err := s.queue().EnqueueMany(t.Context(), []dbq.NewTask{{Reference: "b"}, {Reference: "a"}, {Reference: "b"}})
@@ -159,11 +159,11 @@ func TestLostResponsesMayHaveHappened(t *testing.T) {
 	s.change(on("", lose))
 	_, err := s.queue().Enqueue(t.Context(), dbq.NewTask{})
 	var outer *dbq.Error
-	if !errors.Is(err, dbq.ErrMayHaveHappened) || !errors.As(err, &outer) || outer.Task == uuid.Nil {
+	if !errors.Is(err, dbq.ErrMayHaveHappened) || !errors.As(err, &outer) || outer.TaskID == uuid.Nil {
 		t.Fatalf("got %v", err)
 	}
-	s.task(dbq.Enqueued{ID: outer.Task})
-	if _, err := s.client.Get(t.Context(), outer.Task); !errors.Is(err, dbq.ErrUnavailable) ||
+	s.task(dbq.Enqueued{ID: outer.TaskID})
+	if _, err := s.client.Get(t.Context(), outer.TaskID); !errors.Is(err, dbq.ErrUnavailable) ||
 		errors.Is(err, dbq.ErrMayHaveHappened) {
 		t.Errorf("reading: %v", err)
 	}

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/duration"
-	"github.com/dbq-go/dbq/internal/handling"
-	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/invoke"
 	"github.com/dbq-go/dbq/internal/wire"
 	"github.com/google/uuid"
 )
@@ -23,8 +23,8 @@ func (q *Queue) Checkout(ctx context.Context, n int, lease time.Duration) ([]dbq
 }
 
 // Remote is for package worker.
-func (q *Queue) Remote() handling.Remote {
-	return handling.Remote{
+func (q *Queue) Remote() invoke.Remote {
+	return invoke.Remote{
 		Checkout: q.checkoutFor,
 		IsFinal:  func(err error) bool { return !isTransient(err) },
 		Attrs:    []any{"server", q.client.host, "database", q.client.cfg.Database},
@@ -71,7 +71,7 @@ func (q *Queue) checkout(ctx context.Context, worker string, n int, lease, wait 
 	for i := range out.Tasks {
 		t := out.Tasks[i].Stored()
 		t.Waited = max(time.Duration(out.Tasks[i].Waited), 0)
-		t.Lease = dbq.Lease{Task: t.ID, Queue: t.Queue, Fence: t.Fence, Attempt: t.Attempt, Until: until,
+		t.Lease = dbq.Lease{TaskID: t.ID, Queue: t.Queue, Fence: t.Fence, Attempt: t.Attempt, Until: until,
 			Token: out.Tasks[i].Lease}
 		ts[i] = t
 	}
@@ -143,7 +143,7 @@ var errEntries = &lostError{http.MethodPost, "the response does not have an entr
 
 // postMany is post about n leases.
 func (q *Queue) postMany(ctx context.Context, what string, n int, in, out any) error {
-	if err := limits.Bulk(n); err != nil || n == 0 {
+	if err := bounds.Bulk(n); err != nil || n == 0 {
 		return q.wrap(what, err)
 	}
 	return q.post(ctx, what, callTimeout, in, out)

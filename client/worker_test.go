@@ -35,7 +35,7 @@ func TestTypedHandlersAndMiddlewareRun(t *testing.T) {
 		if client.FromContext(ctx) != s.client || worker.Client(ctx) != nil {
 			t.Error("the handler does not get the client")
 		}
-		if got.Lease.Task != id || got.Lease.Fence != got.Fence || got.Waited <= 0 || got.State != dbq.StateProcessing {
+		if got.Lease.TaskID != id || got.Lease.Fence != got.Fence || got.Waited <= 0 || got.State != dbq.StateProcessing {
 			t.Errorf("the handler gets %+v with the lease %+v", got, got.Lease)
 		}
 		return mail{m.To + ctx.Value(key{}).(string)}, nil
@@ -129,7 +129,7 @@ func TestProgressResumes(t *testing.T) {
 	e := s.enqueue("a")[0]
 	var seen []string
 	mux := worker.NewMux()
-	mux.HandleFunc("", func(ctx context.Context, task dbq.Task) dbq.Outcome {
+	mux.Handle("", worker.HandlerFunc(func(ctx context.Context, task dbq.Task) dbq.Outcome {
 		seen = append(seen, string(worker.Progress(ctx)))
 		if task.Attempt == 1 {
 			check.OK(t, worker.SetProgress(ctx, []byte("half\xff")))
@@ -143,8 +143,8 @@ func TestProgressResumes(t *testing.T) {
 			return dbq.RetryIn(0, errors.New("again"))
 		}
 		return dbq.Completed(worker.Progress(ctx))
-	})
-	mux.Limit("", worker.Limits{MaxAttempts: 5})
+	}))
+	mux.SetPolicy("", worker.Policy{MaxAttempts: 5})
 	stop := s.start(s.worker(mux))
 	check.Eventually(t, "the task is completed", func() bool { return s.task(e).State == dbq.StateCompleted })
 	check.OK(t, stop())

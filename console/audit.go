@@ -68,7 +68,7 @@ func (a *auditView) fill(v *visit) error {
 		return err
 	}
 	if a.Task != "" {
-		if f.Task, err = uuid.Parse(a.Task); err != nil {
+		if f.TaskID, err = uuid.Parse(a.Task); err != nil {
 			return fieldError{"task", "the task is not a UUID"}
 		}
 	}

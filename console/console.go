@@ -25,8 +25,8 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/callers"
-	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/dbq-go/dbq/redaction"
 	"github.com/dbq-go/dbq/schedule"
 	"github.com/dbq-go/dbq/workflow"
@@ -128,7 +128,7 @@ func New(cfg Config) (*Console, error) {
 		return refuse(err.Error())
 	}
 	for name, client := range cfg.Databases {
-		if client == nil || !limits.DatabaseName(name) {
+		if client == nil || !bounds.DatabaseName(name) {
 			return refuse("a database needs a client, and a name of 1 to 32 lower-case letters, digits, - and _")
 		}
 		c.databases[name] = &database{

@@ -141,7 +141,7 @@ func TestOpenStepDoesNotReadItsWorkflowEachTime(t *testing.T) {
 		{Name: "charge", Queue: "mail"}, {Name: "ship", Queue: "mail", Needs: []string{"charge"}},
 	})
 	check.OK(t, err)
-	charge, ship := w.Tasks[0], w.Tasks[1]
+	charge, ship := w.TaskIDs[0], w.TaskIDs[1]
 	_, plain := look(alone.ID)
 	_, first := look(charge)
 	if first < plain+2 {

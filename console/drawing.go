@@ -134,7 +134,7 @@ func timelineOf(t dbq.Task, attempts []attemptRow) (line timeline) {
 	}
 	for _, a := range attempts {
 		add(a.Taken, a.Ended, string(a.Outcome),
-			"attempt "+number(a.Attempt.Attempt)+" "+string(a.Outcome)+" after "+age(a.Took))
+			"attempt "+number(a.Attempt.Number)+" "+string(a.Outcome)+" after "+age(a.Took))
 	}
 	if running {
 		add(t.Updated, t.LeaseUntil, "running",

@@ -59,7 +59,7 @@ func TestTimelineHasEachAttempt(t *testing.T) {
 	t.Parallel()
 	at := func(s int) time.Time { return time.Unix(1e9+int64(s), 0) }
 	attempt := func(n, from, to int) attemptRow {
-		a := dbq.Attempt{Attempt: n, Outcome: dbq.AttemptFailed, Taken: at(from), Ended: at(to)}
+		a := dbq.Attempt{Number: n, Outcome: dbq.AttemptFailed, Taken: at(from), Ended: at(to)}
 		return attemptRow{a, a.Ended.Sub(a.Taken)}
 	}
 	running := dbq.Task{State: dbq.StateProcessing, Attempt: 3, Created: at(0), Updated: at(60), LeaseUntil: at(100)}

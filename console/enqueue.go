@@ -23,7 +23,7 @@ type newTask struct {
 	refusal
 	From string // the task that the form was filled from
 	JSON bool   // Payload is JSON
-	// A form changes some texts. These are shown as what it keeps.
+	// Base64 and JSONHeaders report how a text is shown that the form would change.
 	Base64      bool // Payload is in base64
 	JSONHeaders bool // Headers are a JSON object
 }

@@ -45,12 +45,12 @@ func graphOf(w workflow.Info, here uuid.UUID) graph {
 	g := graph{Cut: w.Cut}
 	at := map[uuid.UUID]int{} // of a task, in Nodes
 	for _, row := range stepsOf(w) {
-		at[row.Task] = len(g.Nodes)
+		at[row.TaskID] = len(g.Nodes)
 		label := []rune(row.Name)
 		if len(label) > nodeLabel {
 			label = append(label[:nodeLabel-1], '…')
 		}
-		g.Nodes = append(g.Nodes, graphNode{stepRow: row, Label: string(label), Here: row.Task == here})
+		g.Nodes = append(g.Nodes, graphNode{stepRow: row, Label: string(label), Here: row.TaskID == here})
 	}
 	parents := map[int][]int{}
 	for _, n := range w.Needs {
@@ -99,7 +99,7 @@ func graphOf(w workflow.Info, here uuid.UUID) graph {
 func stepsOf(w workflow.Info) (rows []stepRow) {
 	at := map[uuid.UUID]int{} // of a task, in rows
 	for _, s := range w.Steps {
-		at[s.Task] = len(rows)
+		at[s.TaskID] = len(rows)
 		rows = append(rows, stepRow{StepInfo: s, Level: 1})
 	}
 	needs := map[uuid.UUID][]uuid.UUID{}
@@ -108,7 +108,7 @@ func stepsOf(w workflow.Info) (rows []stepRow) {
 	}
 	for i := range rows { // a step comes after those that it needs
 		row := &rows[i]
-		for _, parent := range needs[row.Task] {
+		for _, parent := range needs[row.TaskID] {
 			if from, known := at[parent]; known {
 				row.Needs = append(row.Needs, rows[from].Name)
 				row.Level = max(row.Level, rows[from].Level+1)

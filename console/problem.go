@@ -9,7 +9,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/auth"
-	"github.com/dbq-go/dbq/internal/visible"
+	"github.com/dbq-go/dbq/internal/disclosure"
 	"github.com/dbq-go/dbq/internal/wire"
 )
 
@@ -41,7 +41,7 @@ var problems = []struct {
 	{auth.ErrUnavailable, 503, "Your credentials cannot be checked", "Try again shortly. The server has logged why."},
 	{dbq.ErrNotFound, 404, "It does not exist",
 		"It may have been removed, or its retention may have passed. Its audit trail is kept."},
-	{visible.ErrPart, 403, "The workflow is too large for your role",
+	{disclosure.ErrPart, 403, "The workflow is too large for your role",
 		fmt.Sprintf("A page shows %d steps. Only a user of all queues sees a workflow with more.", stepsShown)},
 	{context.DeadlineExceeded, 504, "The database took too long", "Try again, or narrow the filter."},
 }

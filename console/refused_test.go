@@ -45,7 +45,7 @@ func TestRefusedFormsKeepTheirInput(t *testing.T) {
 		`name="no_statistics" value="yes" checked`)
 	for field, message := range map[string]string{
 		"keep_completed": "keep completed: write a time", "keep_poison": "or forever", "keep_parked": "keep parked: ",
-		"keep_attempts": "keep attempts: ", "concurrency": "whole number", "batch": "batch", "lease": "lease: ",
+		"keep_attempts": "keep attempts: ", "concurrency": "whole number", "max_checkout": "max checkout", "lease": "lease: ",
 		"max_attempts": "max attempts",
 	} {
 		s.shows(s.post(422, "/db/shop/queue/settings", "queue", "mail", field, "213504d -"), `value="213504d -"`,
@@ -56,7 +56,7 @@ func TestRefusedFormsKeepTheirInput(t *testing.T) {
 		"keep_parked": {"36501d", "the retention of parked tasks"}, "history": {"some", "history"},
 		"concurrency": {"100000", "concurrency"}, "dead_letter": {"mail", "its own dead-letter queue"},
 	} {
-		page := s.post(422, "/db/shop/queue/settings", "queue", "mail", field, wrong[0], "batch", "17")
+		page := s.post(422, "/db/shop/queue/settings", "queue", "mail", field, wrong[0], "max_checkout", "17")
 		s.shows(page, wrong[1], `role="alert" tabindex="-1" autofocus>The input is invalid: `, `value="17"`)
 	}
 	set, err := admin.New(s.client).QueueSettings(t.Context(), "mail")

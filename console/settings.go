@@ -35,7 +35,8 @@ func (v *visit) configureQueue() error {
 // settings reads the form of a queue's settings, which has all of them.
 func (v *visit) settings() (s admin.QueueSettings, err error) {
 	r := &s.Retention
-	err = v.read(field{"concurrency", &s.Concurrency}, field{"batch", &s.Batch}, field{"max_attempts", &s.MaxAttempts},
+	err = v.read(field{"concurrency", &s.Concurrency}, field{"max_checkout", &s.MaxCheckout},
+		field{"max_attempts", &s.MaxAttempts},
 		field{"poll", &s.Poll}, field{"lease", &s.Lease},
 		field{"keep_completed", (*kept)(&r.Completed)}, field{"keep_poison", (*kept)(&r.Poison)},
 		field{"keep_cancelled", (*kept)(&r.Cancelled)}, field{"keep_parked", (*kept)(&r.Parked)},

@@ -51,7 +51,8 @@ func TestFormHasEverySetting(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, ann)
 	ops := admin.New(s.client)
-	all := admin.QueueSettings{Concurrency: 4, Batch: 3, Poll: 90 * time.Second, Lease: 45*time.Second + time.Millisecond,
+	all := admin.QueueSettings{Concurrency: 4, MaxCheckout: 3, Poll: 90 * time.Second,
+		Lease:       45*time.Second + time.Millisecond,
 		MaxAttempts: 9, History: dbq.HistoryFailures, DeadLetter: "alerts", NoStatistics: true, Retention: dbq.Retention{
 			Completed: 36 * time.Hour, Poison: dbq.Forever, Cancelled: 48 * time.Hour, Parked: 14 * 24 * time.Hour,
 			Attempts: 90 * time.Minute, Archive: true}}

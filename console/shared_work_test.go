@@ -125,7 +125,7 @@ func TestFormsOverwriteNoOthersChanges(t *testing.T) {
 	limits, settings := read()
 	ops := admin.New(s.client)
 	check.OK(t, ops.ConfigureLimits(t.Context(), "mail", func(l *admin.QueueLimits) { l.Leased = 7 }))
-	check.OK(t, ops.ConfigureQueue(t.Context(), "mail", func(q *admin.QueueSettings) { q.Batch = 9 }))
+	check.OK(t, ops.ConfigureQueue(t.Context(), "mail", func(q *admin.QueueSettings) { q.MaxCheckout = 9 }))
 	trail, err := ops.Audit(t.Context(), admin.AuditFilter{})
 	check.OK(t, err)
 	const limitsForm, settingsForm = "/db/shop/queue/limits", "/db/shop/queue/settings"
@@ -139,13 +139,13 @@ func TestFormsOverwriteNoOthersChanges(t *testing.T) {
 	}
 	limits, settings = read()
 	s.post(303, limitsForm, "queue", "mail", "version", limits, "leased", "8")
-	s.post(303, settingsForm, "queue", "mail", "version", settings, "batch", "10")
+	s.post(303, settingsForm, "queue", "mail", "version", settings, "max_checkout", "10")
 	l, err := ops.QueueLimits(t.Context(), "mail")
 	if err != nil || l.Leased != 8 {
 		t.Errorf("the limits are %+v: %v", l, err)
 	}
 	q, err := ops.QueueSettings(t.Context(), "mail")
-	if err != nil || q.Batch != 10 {
+	if err != nil || q.MaxCheckout != 10 {
 		t.Errorf("the settings are %+v: %v", q, err)
 	}
 }

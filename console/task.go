@@ -8,7 +8,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
-	"github.com/dbq-go/dbq/internal/visible"
+	"github.com/dbq-go/dbq/internal/disclosure"
 	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/workflow"
 	"github.com/google/uuid"
@@ -66,12 +66,12 @@ func (c *Console) taskPage(v *visit) error {
 		switch { // a workflow with steps in other queues is not shown to a user of one
 		case err == nil:
 			page.Graph = graphOf(w, t.ID)
-		case !errors.Is(err, dbq.ErrNotFound) && !errors.Is(err, visible.ErrPart):
+		case !errors.Is(err, dbq.ErrNotFound) && !errors.Is(err, disclosure.ErrPart):
 			return err
 		}
 	}
 	if v.may(auth.Administer, t.Queue) {
-		f := admin.AuditFilter{Task: t.ID, Limit: 50}
+		f := admin.AuditFilter{TaskID: t.ID, Limit: 50}
 		if len(v.user.Queues) > 0 { // the entries of other queues would use the limit up
 			f.Queue = t.Queue
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/internal/callers"
-	"github.com/dbq-go/dbq/internal/visible"
+	"github.com/dbq-go/dbq/internal/disclosure"
 	"github.com/google/uuid"
 )
 
@@ -108,8 +108,8 @@ func (v *visit) ctx() context.Context { return v.r.Context() }
 func (v *visit) may(a auth.Action, queue string) bool { return v.user.May(a, v.db.name, queue) }
 
 // sees returns the user as it reads the database.
-func (v *visit) sees() visible.Caller {
-	return visible.Caller{Principal: v.user, Database: v.db.name, Redact: v.db.redact}
+func (v *visit) sees() disclosure.Caller {
+	return disclosure.Caller{Principal: v.user, Database: v.db.name, Redact: v.db.redact}
 }
 
 // need returns errForbidden if the user may not apply an action to a queue of the database.

@@ -62,7 +62,7 @@ func (v *visit) stepsAround(t dbq.Task, id uuid.UUID) (workflow.Info, error) {
 // shows reports whether a workflow has a step in the state of its task, or does not list it because it is too large.
 func shows(w workflow.Info, t dbq.Task) bool {
 	for _, s := range w.Steps {
-		if s.Task == t.ID {
+		if s.TaskID == t.ID {
 			return s.State == t.State && s.Cancelled == t.Cancelled && (s.WaitsFor > 0) == t.Waiting
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dbq-go/dbq"
-	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/bounds"
 )
 
 // FieldError is the error for one field of a Schedule. It matches what its cause matches: ErrDefinition, or an error of
@@ -33,10 +33,10 @@ func invalid(field string, err error) error {
 // Check returns the error with which Put would refuse the Schedule: a FieldError for its first invalid field, or nil.
 // It does not check the size, and not whether At has passed.
 func (d Schedule) Check() error {
-	if err := limits.Text(d.Name, 1, MaxName, ErrDefinition, "name"); err != nil {
+	if err := bounds.Text(d.Name, 1, MaxName, ErrDefinition, "name"); err != nil {
 		return invalid("Name", err)
 	}
-	if err := limits.QueueName(d.Queue); err != nil {
+	if err := bounds.QueueName(d.Queue); err != nil {
 		return invalid("Queue", err)
 	}
 	refuse := func(field, text string, args ...any) error {
@@ -47,22 +47,22 @@ func (d Schedule) Check() error {
 		return refuse("Task", "leave Task.ID, Reference and RunAt empty; each time sets them")
 	case t.Unique != nil:
 		return refuse("Task", "leave Task.Unique nil; NoOverlap is for tasks that take long")
-	case t.Priority < 0 || t.Priority > limits.MaxPriority:
-		return refuse("Task.Priority", "%w: %d, use 0 to %d", dbq.ErrPriority, t.Priority, limits.MaxPriority)
-	case t.MaxAttempts < 0 || t.MaxAttempts > limits.MaxMaxAttempts:
-		return refuse("Task.MaxAttempts", "%w: %d, use 0 to %d", dbq.ErrMaxAttempts, t.MaxAttempts, limits.MaxMaxAttempts)
+	case t.Priority < 0 || t.Priority > bounds.MaxPriority:
+		return refuse("Task.Priority", "%w: %d, use 0 to %d", dbq.ErrPriority, t.Priority, bounds.MaxPriority)
+	case t.MaxAttempts < 0 || t.MaxAttempts > bounds.MaxMaxAttempts:
+		return refuse("Task.MaxAttempts", "%w: %d, use 0 to %d", dbq.ErrMaxAttempts, t.MaxAttempts, bounds.MaxMaxAttempts)
 	case d.CatchUp < SkipMissed || d.CatchUp > MaxCatchUp:
 		return refuse("CatchUp", "CatchUp is %d, use SkipMissed or 0 to %d", d.CatchUp, MaxCatchUp)
 	case d.Jitter < 0 || d.Jitter > MaxJitter:
 		return refuse("Jitter", "Jitter is %s, use 0 to %s", d.Jitter, MaxJitter)
 	}
-	if err := limits.Text(d.Task.Kind, 0, limits.MaxKind, dbq.ErrKind, "kind"); err != nil {
+	if err := bounds.Text(d.Task.Kind, 0, bounds.MaxKind, dbq.ErrKind, "kind"); err != nil {
 		return invalid("Task.Kind", err)
 	}
-	if err := limits.Text(d.Task.Key, 0, limits.MaxKey, dbq.ErrKey, "key"); err != nil {
+	if err := bounds.Text(d.Task.Key, 0, bounds.MaxKey, dbq.ErrKey, "key"); err != nil {
 		return invalid("Task.Key", err)
 	}
-	if err := limits.Delay(d.Task.Delay); err != nil {
+	if err := bounds.Delay(d.Task.Delay); err != nil {
 		return invalid("Task.Delay", err)
 	}
 	for k, v := range d.Task.Headers {

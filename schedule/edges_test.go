@@ -62,7 +62,7 @@ func TestNoOverlapOfAnEndedTask(t *testing.T) {
 			first := f.tasks()[0]
 			f.must(end(f, a, first))
 			f.after(time.Hour)
-			if i := f.get("s"); i.LastTask == first.ID || i.Problem != "" {
+			if i := f.get("s"); i.LastTaskID == first.ID || i.Problem != "" {
 				t.Errorf("the next time has no task: %+v", i)
 			}
 		})
@@ -136,9 +136,9 @@ func TestRunNowHasNoJitter(t *testing.T) {
 	}
 }
 
-// TestTakenReferenceBecomesLastTask: the reference of a time is taken, as when the database's clock was set back and
-// the schedule was deleted and put again: LastTask is the task that exists, so that NoOverlap holds.
-func TestTakenReferenceBecomesLastTask(t *testing.T) {
+// TestTakenReferenceBecomesLastTaskID: the reference of a time is taken, as when the database's clock was set back and
+// the schedule was deleted and put again: LastTaskID is the task that exists, so that NoOverlap holds.
+func TestTakenReferenceBecomesLastTaskID(t *testing.T) {
 	f := newFixture(t)
 	f.put(schedule.Schedule{Name: "s", Cron: "0 * * * *", NoOverlap: true})
 	next := f.get("s").Next
@@ -146,9 +146,9 @@ func TestTakenReferenceBecomesLastTask(t *testing.T) {
 	id, err := f.db.Queue("q").Enqueue(t.Context(), dbq.NewTask{Reference: reference})
 	f.must(err)
 	f.after(time.Hour)
-	if i := f.get("s"); i.LastTask != id {
-		_, err := f.db.Get(t.Context(), i.LastTask)
-		t.Errorf("LastTask is %s, Get of it: %v; the task of the time is %s", i.LastTask, err, id)
+	if i := f.get("s"); i.LastTaskID != id {
+		_, err := f.db.Get(t.Context(), i.LastTaskID)
+		t.Errorf("LastTaskID is %s, Get of it: %v; the task of the time is %s", i.LastTaskID, err, id)
 	}
 	f.after(time.Hour)
 	if n := len(f.tasks()); n != 1 {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
-	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/store"
 )
 
@@ -151,13 +151,13 @@ func Reason(text string) Option { return func(p *pause) { p.Reason = text } }
 // noted returns what options say.
 func (s *Schedules) noted(ctx context.Context, opts []Option) (pause, error) {
 	origin := store.OriginOf(ctx)
-	p := pause{By: cmp.Or(origin.By, s.client.Info().Name), Reason: limits.Cut(origin.Reason, MaxReason)}
+	p := pause{By: cmp.Or(origin.By, s.client.Info().Name), Reason: bounds.Cut(origin.Reason, MaxReason)}
 	for _, opt := range opts {
 		opt(&p)
 	}
-	err := limits.Text(p.By, 1, dbq.MaxReference, dbq.ErrOption, "operator's name")
+	err := bounds.Text(p.By, 1, dbq.MaxReference, dbq.ErrOption, "operator's name")
 	if err == nil {
-		err = limits.Text(p.Reason, 0, MaxReason, dbq.ErrOption, "reason")
+		err = bounds.Text(p.Reason, 0, MaxReason, dbq.ErrOption, "reason")
 	}
 	return p, err
 }
@@ -281,7 +281,7 @@ func (s *Schedules) List(ctx context.Context) ([]Info, error) {
 // with the program's name as owner. It is not atomic; repeat it after an error. If two versions of a program call it at
 // the same time, schedules that only one of them declares can remain, until the next Reconcile.
 func (s *Schedules) Reconcile(ctx context.Context, owner string, schedules ...Schedule) error {
-	if err := limits.Text(owner, 1, MaxName, ErrDefinition, "owner"); err != nil {
+	if err := bounds.Text(owner, 1, MaxName, ErrDefinition, "owner"); err != nil {
 		return s.wrap("reconcile schedules", "", err)
 	}
 	declared := map[string]bool{}

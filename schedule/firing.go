@@ -172,7 +172,7 @@ func (s *Schedules) enqueue(ctx context.Context, tx *sql.Tx, queue string, all [
 	for _, f := range all {
 		if n := len(f.times); n > 0 {
 			f.value.Last = f.times[n-1].UTC()
-			f.value.LastTask = &added[n-1].ID // including one that already existed
+			f.value.LastTaskID = &added[n-1].ID // including one that already existed
 			added = added[n:]
 		}
 	}

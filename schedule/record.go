@@ -17,20 +17,20 @@ const namespace = store.NamespaceSchedules
 
 // value is the JSON of a record.
 type value struct {
-	Cron      string           `json:"cron,omitempty"`
-	Zone      string           `json:"zone,omitempty"`
-	Every     duration.Seconds `json:"every_seconds,omitempty"`
-	At        time.Time        `json:"at,omitzero"`
-	Queue     string           `json:"queue"`
-	Task      task             `json:"task"`
-	CatchUp   int              `json:"catch_up,omitempty"`
-	NoOverlap bool             `json:"no_overlap,omitempty"`
-	Jitter    duration.Seconds `json:"jitter_seconds,omitempty"`
-	Owner     string           `json:"owner,omitempty"`
-	Start     time.Time        `json:"start"` // when the schedule was put: Every counts from here
-	Next      time.Time        `json:"next,omitzero"`
-	Last      time.Time        `json:"last,omitzero"`
-	LastTask  *uuid.UUID       `json:"last_task,omitempty"`
+	Cron       string           `json:"cron,omitempty"`
+	Zone       string           `json:"zone,omitempty"`
+	Every      duration.Seconds `json:"every_seconds,omitempty"`
+	At         time.Time        `json:"at,omitzero"`
+	Queue      string           `json:"queue"`
+	Task       task             `json:"task"`
+	CatchUp    int              `json:"catch_up,omitempty"`
+	NoOverlap  bool             `json:"no_overlap,omitempty"`
+	Jitter     duration.Seconds `json:"jitter_seconds,omitempty"`
+	Owner      string           `json:"owner,omitempty"`
+	Start      time.Time        `json:"start"` // when the schedule was put: Every counts from here
+	Next       time.Time        `json:"next,omitzero"`
+	Last       time.Time        `json:"last,omitzero"`
+	LastTaskID *uuid.UUID       `json:"last_task_id,omitempty"`
 	// Runs are the last tasks of RunNow, up to maxRuns, the oldest first. Those that have ended may be left out.
 	Runs    []uuid.UUID `json:"runs,omitempty"`
 	Problem string      `json:"problem,omitempty"`
@@ -117,7 +117,7 @@ func (v *value) keep(old value) {
 	if v.Owner == "" {
 		v.Owner = old.Owner
 	}
-	v.Last, v.LastTask, v.Runs, v.Problem, v.Pause = old.Last, old.LastTask, old.Runs, old.Problem, old.Pause
+	v.Last, v.LastTaskID, v.Runs, v.Problem, v.Pause = old.Last, old.LastTaskID, old.Runs, old.Problem, old.Pause
 	if v.sameTimes(old) {
 		v.Start, v.Next = old.Start, old.Next
 	}
@@ -150,8 +150,8 @@ func (v *value) info(r store.Record) Info {
 		Updated: time.UnixMicro(r.Updated).UTC(), Revision: v.revision(),
 		start: v.Start,
 	}
-	if v.LastTask != nil {
-		out.LastTask = *v.LastTask
+	if v.LastTaskID != nil {
+		out.LastTaskID = *v.LastTaskID
 	}
 	if p := v.Pause; p != nil {
 		out.Paused, out.Since, out.By, out.Reason, out.Next = true, p.Since, p.By, p.Reason, time.Time{}

@@ -192,7 +192,7 @@ func TestTogether(t *testing.T) {
 	for _, name := range names[:6] {
 		i, err := s.Get(ctx, name)
 		check.OK(t, err)
-		task, err := db.Client.Get(ctx, i.LastTask)
+		task, err := db.Client.Get(ctx, i.LastTaskID)
 		if err != nil || task.Headers[HeaderName] != name || task.Queue != i.Queue ||
 			task.Headers[HeaderTime] != i.Last.Format(time.RFC3339Nano) || !i.Next.After(now) || i.Last.After(now) {
 			t.Errorf("%s: %+v has the last task %+v, %v", name, i, task, err)

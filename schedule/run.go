@@ -66,8 +66,8 @@ func (s *Schedules) runNow(ctx context.Context, name string, p pause) (uuid.UUID
 
 // overlap returns the reason for which NoOverlap skips a time, or "". It removes from v.Runs those that have ended.
 func (s *Schedules) overlap(ctx context.Context, v *value) (reason string, err error) {
-	if v.LastTask != nil {
-		busy, err := s.unfinished(ctx, []uuid.UUID{*v.LastTask})
+	if v.LastTaskID != nil {
+		busy, err := s.unfinished(ctx, []uuid.UUID{*v.LastTaskID})
 		if err != nil {
 			return "", err
 		}

@@ -36,7 +36,7 @@ func TestNoOverlapSeesEachTaskOfRunNow(t *testing.T) {
 	f := newFixture(t)
 	f.put(schedule.Schedule{Name: "s", Every: time.Hour, NoOverlap: true})
 	f.after(time.Hour)
-	ids := []uuid.UUID{f.get("s").LastTask, f.runNow(), f.runNow(), f.runNow()}
+	ids := []uuid.UUID{f.get("s").LastTaskID, f.runNow(), f.runNow(), f.runNow()}
 	for _, next := range []int{1, 3, 0, 2} {
 		f.after(time.Hour)
 		f.wantTasks(4)
@@ -45,8 +45,8 @@ func TestNoOverlapSeesEachTaskOfRunNow(t *testing.T) {
 		}
 		f.cancel(ids[next])
 	}
-	if i := f.get("s"); !strings.Contains(i.Problem, ids[2].String()) || i.LastTask != ids[0] {
-		t.Errorf("the problem is %q and the last task %s, want %s and %s", i.Problem, i.LastTask, ids[2], ids[0])
+	if i := f.get("s"); !strings.Contains(i.Problem, ids[2].String()) || i.LastTaskID != ids[0] {
+		t.Errorf("the problem is %q and the last task %s, want %s and %s", i.Problem, i.LastTaskID, ids[2], ids[0])
 	}
 	f.after(time.Hour)
 	f.wantTasks(5)
@@ -80,7 +80,7 @@ func TestNoOverlapAfterAnEdit(t *testing.T) {
 	f.runNow()
 	f.after(time.Hour)
 	f.wantTasks(2) // without NoOverlap, both run
-	f.cancel(f.get("s").LastTask)
+	f.cancel(f.get("s").LastTaskID)
 	f.put(schedule.Schedule{Name: "s", Every: time.Hour, NoOverlap: true})
 	f.after(time.Hour)
 	f.wantTasks(2)

@@ -56,9 +56,9 @@ type Schedule struct {
 	// At is a single time.
 	At time.Time
 
-	// Task is enqueued to Queue. Task.ID, Reference and RunAt must be zero. The enqueued task's reference is "schedule:"
-	// with the name and the time, so no time is enqueued twice. Its headers HeaderName and HeaderTime contain the name
-	// and the time.
+	// Queue is where Task is enqueued. Task.ID, Reference and RunAt must be zero. The enqueued task's reference is
+	// "schedule:" with the name and the time, so no time is enqueued twice. Its headers HeaderName and HeaderTime contain
+	// the name and the time.
 	Queue string
 	Task  dbq.NewTask
 
@@ -85,9 +85,9 @@ type Info struct {
 	Owner string
 	// Next is when it fires next, before jitter. It is zero if the schedule is paused or At has passed.
 	Next time.Time
-	// Last is the last scheduled time with a task, and LastTask is that task. They are zero if there is none.
-	Last     time.Time
-	LastTask uuid.UUID
+	// Last is the last scheduled time with a task, and LastTaskID is the id of that task. They are zero if there is none.
+	Last       time.Time
+	LastTaskID uuid.UUID
 	// Problem is the reason for which the last time was skipped, or "".
 	Problem string
 	// Paused reports a pause; the fields after it are its time, operator and reason.

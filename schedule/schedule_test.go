@@ -112,7 +112,7 @@ func TestScheduledTimeEnqueuesTheTask(t *testing.T) {
 		t.Errorf("the task is %+v", got)
 	}
 	i := f.get("s")
-	if !i.Last.Equal(next) || i.LastTask != got.ID || !i.Next.Equal(next.Add(time.Hour)) || i.Problem != "" {
+	if !i.Last.Equal(next) || i.LastTaskID != got.ID || !i.Next.Equal(next.Add(time.Hour)) || i.Problem != "" {
 		t.Errorf("the schedule is %+v", i)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 	_ "time/tzdata" // for machines without a database of zones
 
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/errs"
-	"github.com/dbq-go/dbq/internal/limits"
 )
 
 // lookBack is the maximum age of a missed time that is made up for.
@@ -28,7 +28,7 @@ func (e every) next(t time.Time) time.Time {
 	if t.Before(e.start) {
 		return e.start.Add(e.period)
 	}
-	if t.Sub(e.start) > limits.MaxDelay { // with a period of up to MaxDelay more, the sum is still a Duration
+	if t.Sub(e.start) > bounds.MaxDelay { // with a period of up to MaxDelay more, the sum is still a Duration
 		return time.Time{}
 	}
 	return e.start.Add((t.Sub(e.start)/e.period + 1) * e.period)
@@ -57,10 +57,10 @@ func (d *Schedule) clock(start time.Time) (clock, error) {
 	case d.Zone != "" && d.Cron == "":
 		return nil, invalid("Zone", fmt.Errorf("%w: Zone is for Cron", ErrDefinition))
 	case d.Every != 0:
-		err := limits.Range("Every", d.Every, MinEvery, limits.MaxDelay, ErrDefinition)
+		err := bounds.Range("Every", d.Every, MinEvery, bounds.MaxDelay, ErrDefinition)
 		return every{start, d.Every}, invalid("Every", err)
 	case !d.At.IsZero():
-		if err := limits.Time(d.At); err != nil {
+		if err := bounds.Time(d.At); err != nil {
 			return nil, invalid("At", fmt.Errorf("%w: At: %w", ErrDefinition, err))
 		}
 		return once(d.At), nil
@@ -106,7 +106,7 @@ func (i Info) Times(now time.Time, n int) ([]time.Time, error) {
 
 // following returns the first n times after t, or fewer.
 func following(c clock, t time.Time, n int) (out []time.Time, err error) {
-	if err := limits.Range("the number of times", n, 0, MaxTimes, errs.ErrOption); err != nil {
+	if err := bounds.Range("the number of times", n, 0, MaxTimes, errs.ErrOption); err != nil {
 		return nil, err
 	}
 	for at := c.next(t); len(out) < n && !at.IsZero(); at = c.next(at) {

@@ -104,7 +104,7 @@ func (a *admission) mark(tasks []*leased) (begin []*leased) {
 		a.health.report(opStart, err)
 	}
 	for _, l := range must {
-		switch isMarked := func(lease dbq.Lease) bool { return lease.Task == l.task.ID }; {
+		switch isMarked := func(lease dbq.Lease) bool { return lease.TaskID == l.task.ID }; {
 		case err != nil:
 			a.leases.unmark(l)
 			a.putOff([]*leased{l})

@@ -7,8 +7,8 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/access"
-	"github.com/dbq-go/dbq/internal/handling"
-	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/bounds"
+	"github.com/dbq-go/dbq/internal/invoke"
 	"github.com/dbq-go/dbq/internal/store"
 	"github.com/dbq-go/dbq/state"
 )
@@ -30,7 +30,7 @@ var errNotStarted = errors.New("the lease ended before the task was started")
 const uncalledPause = time.Second
 
 func wasNotCalled(err error) bool {
-	_, is := errors.AsType[*handling.NotCalledError](err)
+	_, is := errors.AsType[*invoke.NotCalledError](err)
 	return is
 }
 
@@ -129,22 +129,22 @@ func (a *attempts) observeEnd(l *leased, how state.Event, err error, took time.D
 	}
 }
 
-// within returns an outcome within the limits of times and attempts, with the pause before a retry.
+// within returns an outcome within its bounds, with the pause before a retry.
 func (a *attempts) within(l *leased, o dbq.Outcome) dbq.Outcome {
 	if o.Event() == state.Complete { // as almost always
 		a.logLongResult(&l.task, o)
 		return o
 	}
 	o = access.Bounded(o)
-	if p := handling.AsPanic(o.Cause()); p != nil && o.UsesBackoff() {
-		a.log.each(linePanic, aboutTask(&l.task, "panic", limits.Brief(fmt.Sprint(p.Value)), "stack", string(p.Stack))...)
+	if p := invoke.AsPanic(o.Cause()); p != nil && o.UsesBackoff() {
+		a.log.each(linePanic, aboutTask(&l.task, "panic", bounds.Brief(fmt.Sprint(p.Value)), "stack", string(p.Stack))...)
 	}
-	limits := a.limits(&l.task)
-	if o.Retries() && limits.MaxAttempts > 0 && l.task.Attempt >= limits.MaxAttempts {
+	policy := a.policy(&l.task)
+	if o.Retries() && policy.MaxAttempts > 0 && l.task.Attempt >= policy.MaxAttempts {
 		return dbq.Poisoned(o.Cause()).WithResult(o.Result())
 	}
 	if o.UsesBackoff() {
-		o = o.WithBackoff(min(max(limits.Backoff(l.task.Attempt), 0), dbq.MaxDelay))
+		o = o.WithBackoff(min(max(policy.Backoff(l.task.Attempt), 0), dbq.MaxDelay))
 	}
 	return o
 }

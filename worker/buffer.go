@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// prefetchMost is the maximum number of batches that wait in the buffer.
+// prefetchMost is the maximum number of tasks that wait in the buffer, in full checkouts.
 const prefetchMost = 4
 
 // buffer is between the fetcher and the executors. It passes leased tasks to the executors and demand to the fetcher.
@@ -26,11 +26,11 @@ type buffer struct {
 }
 
 func newBuffer(e *env) *buffer {
-	room := prefetchMost*e.cfg.Batch + e.cfg.Concurrency*e.perCall()
+	room := prefetchMost*e.cfg.MaxCheckout + e.cfg.Concurrency*e.perCall()
 	return &buffer{env: e, ready: make(chan *leased, room), refill: make(chan struct{}, 1)}
 }
 
-// put adds tasks. If there is no room, as after an operator has set larger batches than the worker started with, it
+// put adds tasks. If there is no room, as after an operator has set larger checkouts than the worker started with, it
 // waits for the executors. When ctx ends, it returns the remaining tasks.
 func (b *buffer) put(ctx context.Context, tasks []leased) (left []leased) {
 	for i := range tasks {
@@ -131,22 +131,22 @@ func (b *buffer) stale(n int, now time.Time) (tasks []*leased) {
 	return tasks
 }
 
-// wanted returns how many tasks are missing, at most a batch; 0 means too few for a checkout. No task is missing
+// wanted returns how many tasks are missing, at most MaxCheckout; 0 means too few for a checkout. No task is missing
 // while the waiting payloads are as large as a checkout can return.
 func (b *buffer) wanted() int {
 	if b.db != nil && b.waitingBytes.Load() >= int64(b.db.Client().Info().MaxCheckoutBytes) {
 		return 0
 	}
-	batch := b.settings().batch
+	most := b.settings().maxCheckout
 	target := int(b.idle.Load()) * b.perCall()
 	if b.share == nil {
 		target += int(b.ahead.Load())
 	}
 	want := target - int(b.waiting.Load()) - int(b.coming.Load())
-	if want < max(1, min(target/2, batch)) {
+	if want < max(1, min(target/2, most)) {
 		return 0
 	}
-	return min(want, batch)
+	return min(want, most)
 }
 
 // signal wakes the fetcher if enough tasks are missing. It is called after an executor has started to wait or has

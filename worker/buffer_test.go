@@ -29,7 +29,7 @@ func TestBufferDemand(t *testing.T) {
 		"less bytes than a checkout has":   {idle: 10, waiting: 1, bytes: most - 1, want: 9},
 		"more are coming than are missing": {idle: 10, coming: 100, want: 0},
 	} {
-		w := Worker{Queue: q, Batch: 100, Concurrency: 10, Handler: HandlerFunc(nil)}
+		w := Worker{Queue: q, MaxCheckout: 100, Concurrency: 10, Handler: HandlerFunc(nil)}
 		if c.batchSize > 0 {
 			w.Handler, w.BatchHandler, w.BatchSize = nil, BatchFunc(nil), c.batchSize
 		}

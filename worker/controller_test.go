@@ -238,7 +238,7 @@ func TestEveryAttemptIsInTheHistory(t *testing.T) {
 			} else if a.Worker != "w" || a.Taken.After(a.Ended) || a.Taken.IsZero() || a.Queue != "q" {
 				t.Errorf("%+v: want the worker's name and its times", a)
 			}
-			got = append(got, strings.TrimSpace(fmt.Sprintf("%d %s %s", a.Attempt, a.Outcome, text)))
+			got = append(got, strings.TrimSpace(fmt.Sprintf("%d %s %s", a.Number, a.Outcome, text)))
 		}
 		if strings.Join(got, ", ") != outcomes {
 			t.Errorf("the history has %q, want %q", strings.Join(got, ", "), outcomes)

@@ -11,14 +11,14 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/access"
-	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/maintenance"
 	"github.com/dbq-go/dbq/internal/store"
 )
 
 const (
 	defaultConcurrency = 10
-	defaultBatch       = 1000
+	defaultMaxCheckout = 1000
 	defaultLease       = 30 * time.Second
 	minLease           = 100 * time.Millisecond
 	defaultReport      = 15 * time.Second
@@ -42,8 +42,9 @@ func (w Worker) withDefaults() (Worker, error) {
 		return w, fmt.Errorf("%w: Middleware needs a Handler, not a BatchHandler", ErrConfig)
 	}
 	if err := cmp.Or(
-		notNegative("Concurrency", w.Concurrency), notNegative("Batch", w.Batch), notNegative("BatchSize", w.BatchSize),
-		notNegative("MaxAttempts", w.MaxAttempts), notNegative("Lease", w.Lease), notNegative("PollMin", w.PollMin),
+		notNegative("Concurrency", w.Concurrency), notNegative("MaxCheckout", w.MaxCheckout),
+		notNegative("BatchSize", w.BatchSize), notNegative("MaxAttempts", w.MaxAttempts),
+		notNegative("Lease", w.Lease), notNegative("PollMin", w.PollMin),
 		notNegative("PollMax", w.PollMax), notNegative("DrainTimeout", w.DrainTimeout), notNegative("Timeout", w.Timeout),
 		notNegative("Grace", w.Grace), notNegative("ReportInterval", w.ReportInterval), notNegative("Weight", w.Weight),
 		notNegative("Retention.Completed", w.Retention.Completed), notNegative("Retention.Poison", w.Retention.Poison),
@@ -53,17 +54,17 @@ func (w Worker) withDefaults() (Worker, error) {
 		return w, err
 	}
 	w.Concurrency = cmp.Or(w.Concurrency, defaultConcurrency)
-	w.Batch = max(cmp.Or(w.Batch, defaultBatch), 1)
+	w.MaxCheckout = max(cmp.Or(w.MaxCheckout, defaultMaxCheckout), 1)
 	w.Lease = cmp.Or(w.Lease, defaultLease)
 	w.PollMin = cmp.Or(w.PollMin, defaultPollMin)
 	w.PollMax = max(cmp.Or(w.PollMax, defaultPollMax), w.PollMin)
 	w.DrainTimeout = cmp.Or(w.DrainTimeout, defaultDrain)
 	w.Grace = cmp.Or(w.Grace, defaultGrace)
-	w.BatchSize = cmp.Or(w.BatchSize, min(defaultBatchSize, w.Batch))
+	w.BatchSize = cmp.Or(w.BatchSize, min(defaultBatchSize, w.MaxCheckout))
 	w.ReportInterval = cmp.Or(w.ReportInterval, defaultReport)
 	if err := cmp.Or(
 		within("Lease", w.Lease, minLease, dbq.MaxLease), within("ReportInterval", w.ReportInterval, minReport, dbq.MaxLease),
-		within("Batch", w.Batch, 1, dbq.MaxCheckout), within("BatchSize", w.BatchSize, 1, w.Batch),
+		within("MaxCheckout", w.MaxCheckout, 1, dbq.MaxCheckout), within("BatchSize", w.BatchSize, 1, w.MaxCheckout),
 		within("the length of ID", utf8.RuneCountInString(w.ID), 0, dbq.MaxWorkerID),
 	); err != nil {
 		return w, err
@@ -119,5 +120,5 @@ func notNegative[T int | time.Duration](name string, value T) error {
 }
 
 func within[T int | time.Duration](name string, value, least, most T) error {
-	return limits.Range(name, value, least, most, ErrConfig)
+	return bounds.Range(name, value, least, most, ErrConfig)
 }

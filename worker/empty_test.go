@@ -15,7 +15,7 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/sqlite"
 	"github.com/dbq-go/dbq/internal/check"
-	"github.com/dbq-go/dbq/internal/handling"
+	"github.com/dbq-go/dbq/internal/invoke"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -109,7 +109,7 @@ func TestUntilEmptyReturnsWhenItsTaskWasRevoked(t *testing.T) {
 func TestUntilEmptyWaitsForTasksPutBack(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{"conflict": dbq.ErrConflict,
-		"not called": &handling.NotCalledError{Err: dbq.ErrUnavailable}} {
+		"not called": &invoke.NotCalledError{Err: dbq.ErrUnavailable}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			q := open(t)

@@ -42,7 +42,7 @@ func ExampleWorker_history() {
 		log.Fatal(err)
 	}
 	for _, a := range attempts {
-		fmt.Printf("attempt %d on %s: %s %s\n", a.Attempt, a.Worker, a.Outcome, a.Error)
+		fmt.Printf("attempt %d on %s: %s %s\n", a.Number, a.Worker, a.Outcome, a.Error)
 	}
 	// Output:
 	// attempt 1 on web-3: failed cannot connect

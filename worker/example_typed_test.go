@@ -41,7 +41,7 @@ func Example_typed() {
 		fmt.Printf("invoice to %s over %d cents\n", i.Customer, i.Cents)
 		return nil
 	})
-	mux.Limit(sendInvoice.Name, worker.Limits{MaxAttempts: 5})
+	mux.SetPolicy(sendInvoice.Name, worker.Policy{MaxAttempts: 5})
 	w := worker.Worker{Queue: q, Handler: mux, UntilEmpty: true}
 	if err := w.Run(ctx); err != nil {
 		log.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
-	"github.com/dbq-go/dbq/internal/handling"
+	"github.com/dbq-go/dbq/internal/invoke"
 )
 
 // executors are the Concurrency goroutines that call the handler. If a handler ends its goroutine (runtime.Goexit) or
@@ -220,7 +220,7 @@ func (x *executor) handle(tasks []*leased) bool {
 func (x *executor) call(tasks []*leased) bool {
 	timeout := x.cfg.Timeout
 	if x.cfg.BatchHandler == nil {
-		timeout = x.limits(&tasks[0].task).Timeout
+		timeout = x.policy(&tasks[0].task).Timeout
 	}
 	inv, gone := x.leases.begin(x.base, x.goroutine, tasks, timeout)
 	for _, l := range gone {
@@ -240,7 +240,7 @@ func (x *executor) call(tasks []*leased) bool {
 	returned := false
 	defer func() {
 		if !returned { // the goroutine is ending
-			x.left = !x.ended(inv, failures(len(inv.tasks), handling.ErrGoexit)) && !x.enterAgain()
+			x.left = !x.ended(inv, failures(len(inv.tasks), invoke.ErrGoexit)) && !x.enterAgain()
 		}
 	}()
 	out := x.invoke(inv)
@@ -251,7 +251,7 @@ func (x *executor) call(tasks []*leased) bool {
 // invoke calls the handler.
 func (x *executor) invoke(inv *invocation) []dbq.Outcome {
 	if x.cfg.BatchHandler == nil {
-		x.one[0] = handling.Call(inv.ctx, x.handler, inv.tasks[0].task)
+		x.one[0] = invoke.Call(inv.ctx, x.handler, inv.tasks[0].task)
 		return x.one[:]
 	}
 	tasks := make([]dbq.Task, len(inv.tasks))

@@ -164,7 +164,7 @@ func (f *fetcher) lease(ctx context.Context, want int, lease time.Duration) (out
 	return out, err
 }
 
-// waitDemand waits until a full batch is missing, or half of the tasks that the executors should have, and returns
+// waitDemand waits until a full checkout is missing, or half of the tasks that the executors should have, and returns
 // how many are missing. ok is false if ctx has ended.
 func (f *fetcher) waitDemand(ctx context.Context) (want int, ok bool) {
 	for {
@@ -199,7 +199,7 @@ func (f *fetcher) leaseAhead() (again time.Duration) {
 		ages[i] = now.Sub(r.start)
 	}
 	idle := int(f.buffer.idle.Load())
-	ahead, again := f.pace.decide(idle, ages, prefetchMost*f.settings().batch/perCall)
+	ahead, again := f.pace.decide(idle, ages, prefetchMost*f.settings().maxCheckout/perCall)
 	f.buffer.ahead.Store(int64(ahead * perCall))
 	if surplus := int(f.buffer.waiting.Load()) - (idle+ahead)*perCall; surplus > 0 {
 		for _, l := range f.buffer.stale(surplus, now) {

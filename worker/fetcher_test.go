@@ -34,7 +34,7 @@ func TestFetcherIsWokenWhenACheckoutFindsNothing(t *testing.T) {
 	t.Parallel()
 	waiting := make(chan int, 1)
 	var f *fetcher
-	f = newRunOf(t, Worker{Queue: newQueue(t), Batch: 10, Tuning: Tuning{PollMax: time.Hour},
+	f = newRunOf(t, Worker{Queue: newQueue(t), MaxCheckout: 10, Tuning: Tuning{PollMax: time.Hour},
 		Handler: Func(func(context.Context, dbq.Task) error { return nil }),
 		Observe: func(Observation) { // the tasks that the checkout asked for are still to come
 			go func() {
@@ -61,7 +61,7 @@ func TestFetcherIsWokenWhenACheckoutFindsNothing(t *testing.T) {
 // for executors that take no more.
 func TestTasksWithoutRoomAreReleasedAtTheEnd(t *testing.T) {
 	t.Parallel()
-	f := newRunOf(t, Worker{Queue: newQueue(t), Batch: 1, Concurrency: 1, Handler: HandlerFunc(nil)}).fetcher
+	f := newRunOf(t, Worker{Queue: newQueue(t), MaxCheckout: 1, Concurrency: 1, Handler: HandlerFunc(nil)}).fetcher
 	room := cap(f.buffer.ready)
 	if _, err := f.db.EnqueueMany(t.Context(), make([]dbq.NewTask, room+3)); err != nil {
 		t.Fatal(err)

@@ -165,14 +165,15 @@ func TestEveryEndOfATaskFreesItsSlot(t *testing.T) {
 	block := make(chan struct{})
 	t.Cleanup(func() { close(block) })
 	mux := worker.NewMux()
-	mux.HandleFunc("fails", func(context.Context, dbq.Task) dbq.Outcome { return dbq.Failed(errors.New("no")) })
-	mux.HandleFunc("panics", func(context.Context, dbq.Task) dbq.Outcome { panic("no") })
-	mux.HandleFunc("exits", func(context.Context, dbq.Task) dbq.Outcome {
+	handle := func(kind string, f worker.HandlerFunc) { mux.Handle(kind, f) }
+	handle("fails", func(context.Context, dbq.Task) dbq.Outcome { return dbq.Failed(errors.New("no")) })
+	handle("panics", func(context.Context, dbq.Task) dbq.Outcome { panic("no") })
+	handle("exits", func(context.Context, dbq.Task) dbq.Outcome {
 		runtime.Goexit()
 		return dbq.Deleted()
 	})
-	mux.HandleFunc("hangs", func(context.Context, dbq.Task) dbq.Outcome { <-block; return dbq.Deleted() })
-	mux.HandleFunc("returns", func(context.Context, dbq.Task) dbq.Outcome { return dbq.Deleted() })
+	handle("hangs", func(context.Context, dbq.Task) dbq.Outcome { <-block; return dbq.Deleted() })
+	handle("returns", func(context.Context, dbq.Task) dbq.Outcome { return dbq.Deleted() })
 	q := c.Queue("a")
 	for _, kind := range []string{"fails", "panics", "exits", "hangs"} {
 		enqueue(t, q, 1, dbq.NewTask{Kind: kind, MaxAttempts: 2})

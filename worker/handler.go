@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
-	"github.com/dbq-go/dbq/internal/handling"
+	"github.com/dbq-go/dbq/internal/invoke"
 )
 
 // A Handler does the work of a task and returns the outcome of the attempt: see dbq.Completed, dbq.Failed,
@@ -54,16 +54,16 @@ type BatchFunc func(ctx context.Context, ts []dbq.Task) []dbq.Outcome
 // HandleTasks calls f.
 func (f BatchFunc) HandleTasks(ctx context.Context, ts []dbq.Task) []dbq.Outcome { return f(ctx, ts) }
 
-// callBatch is handling.Call for several tasks.
+// callBatch is invoke.Call for several tasks.
 func callBatch(ctx context.Context, h BatchHandler, ts []dbq.Task) (out []dbq.Outcome) {
 	defer func() {
 		if v := recover(); v != nil {
-			out = failures(len(ts), handling.NewPanicError(v))
+			out = failures(len(ts), invoke.NewPanicError(v))
 		}
 	}()
 	out = h.HandleTasks(ctx, ts)
 	for _, o := range out {
-		handling.Read(o.Cause())
+		invoke.Read(o.Cause())
 	}
 	for len(out) < len(ts) {
 		out = append(out, dbq.Failed(errNoOutcome))
@@ -78,15 +78,16 @@ func failures(n int, err error) []dbq.Outcome {
 
 var errNoOutcome = errors.New("worker: the batch handler returned no outcome for this task")
 
-// Limits are the limits of some of a worker's tasks. A zero field means the worker's own setting.
-type Limits struct {
+// Policy has the timeout, the attempts and the backoff of some of a worker's tasks. A zero field means the worker's own
+// setting.
+type Policy struct {
 	Timeout     time.Duration
 	MaxAttempts int
 	Backoff     func(attempt int) time.Duration
 }
 
-// A Limiter is a Handler with limits for some of its tasks, as a Mux has for kinds. The worker calls Limits before each
-// task.
-type Limiter interface {
-	Limits(t dbq.Task) Limits
+// A PolicyHandler is a Handler with a policy for some of its tasks, as a Mux has for kinds. The worker calls Policy
+// before each task.
+type PolicyHandler interface {
+	Policy(t dbq.Task) Policy
 }

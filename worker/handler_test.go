@@ -96,7 +96,7 @@ func TestTypedHandlersGetTheirKinds(t *testing.T) {
 	worker.HandleTx(mux, count, func(_ context.Context, _ *sql.Tx, _ dbq.Task, n int) error {
 		return fmt.Errorf("counted %d", n)
 	})
-	mux.Limit(count.Name, worker.Limits{MaxAttempts: 1})
+	mux.SetPolicy(count.Name, worker.Policy{MaxAttempts: 1})
 	mailID, err := send.Enqueue(t.Context(), q.Client(), mail{To: "ann"})
 	check.OK(t, err)
 	countID, err := count.Enqueue(t.Context(), q.Client(), 7)
@@ -175,7 +175,7 @@ func TestIncompleteHandlersAreRefused(t *testing.T) {
 		"a kind without a name in a transaction": func(m *worker.Mux) {
 			worker.HandleTx(m, unnamed, func(context.Context, *sql.Tx, dbq.Task, int) error { return nil })
 		},
-		"no function": func(m *worker.Mux) { m.HandleFunc("k", nil) },
+		"no function": func(m *worker.Mux) { m.Handle("k", worker.HandlerFunc(nil)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {

@@ -20,8 +20,8 @@ func newLeasesOf(w Worker) (*leases, *leased) {
 	e := &env{cfg: w}
 	e.inForce.Store(&settings{lease: time.Minute})
 	ls := newLeases(e)
-	lease := dbq.Lease{Task: uuid.New(), Fence: 1, Until: time.Now().Add(time.Minute)}
-	return ls, &ls.add([]dbq.Task{{ID: lease.Task, Lease: lease}})[0]
+	lease := dbq.Lease{TaskID: uuid.New(), Fence: 1, Until: time.Now().Add(time.Minute)}
+	return ls, &ls.add([]dbq.Task{{ID: lease.TaskID, Lease: lease}})[0]
 }
 
 // A handler's context ends when its lease has ended by the worker's clock, at its timeout, or when the lease is lost.

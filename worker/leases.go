@@ -182,7 +182,7 @@ type leaseKey struct {
 	fence int64
 }
 
-func key(l dbq.Lease) leaseKey { return leaseKey{l.Task, l.Fence} }
+func key(l dbq.Lease) leaseKey { return leaseKey{l.TaskID, l.Fence} }
 
 // settlements returns the settlements to send, with the leases after their last renewal.
 func (s *leases) settlements(batch []settlement) []dbq.Settlement {

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
-	"github.com/dbq-go/dbq/internal/handling"
-	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/bounds"
+	"github.com/dbq-go/dbq/internal/invoke"
 	"github.com/google/uuid"
 )
 
@@ -154,10 +154,10 @@ func errorText(err error) string {
 	if err == nil {
 		return ""
 	}
-	if p := handling.AsPanic(err); p != nil {
-		return limits.Brief(p.Short())
+	if p := invoke.AsPanic(err); p != nil {
+		return bounds.Brief(p.Short())
 	}
-	return limits.Brief(err.Error())
+	return bounds.Brief(err.Error())
 }
 
 // seconds formats a duration for a line: rounded, and as text, because a JSON handler would write nanoseconds.

@@ -23,12 +23,12 @@ type Mux struct {
 
 type muxed struct {
 	handler Handler
-	limits  Limits
+	policy  Policy
 	queue   string // of the Kind, for Serve
 	tx      bool   // registered by HandleTx
 }
 
-var _ Limiter = (*Mux)(nil)
+var _ PolicyHandler = (*Mux)(nil)
 
 // NewMux returns an empty Mux. The zero Mux is also empty and ready to use.
 func NewMux() *Mux { return new(Mux) }
@@ -45,18 +45,13 @@ func (m *Mux) Handle(kind string, h Handler) {
 	m.kinds[kind] = muxed{handler: h}
 }
 
-// HandleFunc is Handle for a function.
-func (m *Mux) HandleFunc(kind string, f func(ctx context.Context, t dbq.Task) dbq.Outcome) {
-	m.Handle(kind, HandlerFunc(f))
-}
-
-// Limit sets the limits of a kind's tasks. It panics if the kind has no handler yet.
-func (m *Mux) Limit(kind string, l Limits) {
+// SetPolicy sets the policy of a kind's tasks. It panics if the kind has no handler yet.
+func (m *Mux) SetPolicy(kind string, l Policy) {
 	k, ok := m.kinds[kind]
 	if !ok {
-		panic(fmt.Sprintf("worker: Mux.Limit: kind %q has no handler; register it first", kind))
+		panic(fmt.Sprintf("worker: Mux.SetPolicy: kind %q has no handler; register it first", kind))
 	}
-	k.limits = l
+	k.policy = l
 	m.kinds[kind] = k
 }
 
@@ -77,10 +72,10 @@ func (m *Mux) HandleTask(ctx context.Context, t dbq.Task) dbq.Outcome {
 	return k.handler.HandleTask(ctx, t)
 }
 
-// Limits returns the limits of the task's kind.
-func (m *Mux) Limits(t dbq.Task) Limits {
+// Policy returns the policy of the task's kind.
+func (m *Mux) Policy(t dbq.Task) Policy {
 	k, _ := m.find(t.Kind)
-	return k.limits
+	return k.policy
 }
 
 // Handle registers a function for the tasks of a kind. As with Func, nil completes the task, and an error fails the
@@ -99,13 +94,13 @@ func handle[T any](m *Mux, k dbq.Kind[T], tx bool, f func(ctx context.Context, t
 	if k.Name == "" {
 		panic("worker: a dbq.Kind without a Name cannot have a handler")
 	}
-	m.HandleFunc(k.Name, func(ctx context.Context, t dbq.Task) dbq.Outcome {
+	m.Handle(k.Name, HandlerFunc(func(ctx context.Context, t dbq.Task) dbq.Outcome {
 		v, err := k.Decode(t)
 		if err != nil {
 			return dbq.Parked(err)
 		}
 		return f(ctx, t, v)
-	})
+	}))
 	registered := m.kinds[k.Name]
 	registered.queue, registered.tx = k.Queue, tx
 	m.kinds[k.Name] = registered

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
-	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/bounds"
 )
 
 // poisonKeep is the maximum number of waiting calls of OnPoison.
@@ -87,7 +87,7 @@ func (h *poisonHook) call(late context.Context, p poisoned) bool {
 		defer h.running.Add(-1)
 		defer func() {
 			if v := recover(); v != nil {
-				h.log.each(lineHook, aboutTask(p.task, "panic", limits.Brief(fmt.Sprint(v)), "stack", string(debug.Stack()))...)
+				h.log.each(lineHook, aboutTask(p.task, "panic", bounds.Brief(fmt.Sprint(v)), "stack", string(debug.Stack()))...)
 			}
 		}()
 		h.cfg.OnPoison(h.shutdown.overtime, *p.task, p.err)

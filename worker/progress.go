@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/dbq-go/dbq"
-	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/google/uuid"
 )
 
@@ -24,7 +24,7 @@ import (
 func SetProgress(ctx context.Context, progress []byte) error {
 	l, err := reporting(ctx)
 	if err == nil {
-		err = limits.Progress(progress)
+		err = bounds.Progress(progress)
 	}
 	if err != nil || len(progress) == 0 {
 		return err

@@ -15,8 +15,8 @@ func TestProgressIsSentUntilItIsStored(t *testing.T) {
 	t.Parallel()
 	s := newLeases(&env{})
 	defer s.close()
-	lease := dbq.Lease{Task: uuid.New(), Fence: 1, Until: time.Now().Add(time.Hour)}
-	l := &s.add([]dbq.Task{{ID: lease.Task, Lease: lease}})[0]
+	lease := dbq.Lease{TaskID: uuid.New(), Fence: 1, Until: time.Now().Add(time.Hour)}
+	l := &s.add([]dbq.Task{{ID: lease.TaskID, Lease: lease}})[0]
 	f, _ := s.begin(t.Context(), 0, []*leased{l}, 0)
 	sent := func() (progress string) {
 		ls, _ := s.toRenew(time.Hour)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/access"
-	"github.com/dbq-go/dbq/internal/handling"
+	"github.com/dbq-go/dbq/internal/invoke"
 	"github.com/dbq-go/dbq/internal/wake"
 )
 
@@ -15,7 +15,7 @@ import (
 // so it leases none ahead, and no task is marked as started.
 type remote struct {
 	*env
-	handling.Remote
+	invoke.Remote
 	waited bool // the last checkout of the fetcher has waited at the server
 }
 
@@ -23,7 +23,7 @@ type remote struct {
 const longestWait = time.Minute
 
 // remoteQueue is a *client.Queue.
-type remoteQueue interface{ Remote() handling.Remote }
+type remoteQueue interface{ Remote() invoke.Remote }
 
 func newRemote(e *env) *remote {
 	s := &remote{env: e}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/check"
-	"github.com/dbq-go/dbq/internal/handling"
+	"github.com/dbq-go/dbq/internal/invoke"
 	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/worker"
 )
@@ -59,8 +59,8 @@ func (q *farQueue) SettleMany(ctx context.Context, ss []dbq.Settlement) ([]dbq.S
 // served is a farQueue with what a *client.Queue has.
 type served struct{ *farQueue }
 
-func (q served) Remote() handling.Remote {
-	return handling.Remote{
+func (q served) Remote() invoke.Remote {
+	return invoke.Remote{
 		Checkout: func(_ context.Context, _ string, n int, lease, wait time.Duration) ([]dbq.Task, error) {
 			return q.checkout(n, lease, wait) // the end of ctx does not interrupt it
 		},
@@ -71,7 +71,7 @@ func (q served) Remote() handling.Remote {
 func farTask(lease time.Duration) dbq.Task {
 	id := dbq.NewID()
 	return dbq.Task{ID: id, Queue: "far", Attempt: 1, MaxAttempts: 5, Lease: dbq.Lease{
-		Task: id, Queue: "far", Fence: 1, Attempt: 1, Until: time.Now().Add(lease)}}
+		TaskID: id, Queue: "far", Fence: 1, Attempt: 1, Until: time.Now().Add(lease)}}
 }
 
 func succeed(context.Context, dbq.Task) error { return nil }

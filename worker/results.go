@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
-	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/state"
 )
 
@@ -106,7 +106,7 @@ func (e *env) logLongResult(t *dbq.Task, o dbq.Outcome) {
 }
 
 func (e *env) logResult(t *dbq.Task, reason string) {
-	e.log.each(lineResult, aboutTask(t, "reason", limits.Brief(reason))...)
+	e.log.each(lineResult, aboutTask(t, "reason", bounds.Brief(reason))...)
 }
 
 // logFailure logs a failed attempt. to is the task's state now.

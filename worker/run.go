@@ -354,14 +354,14 @@ func (e *env) observe(o Observation) {
 	}
 }
 
-// limits returns the limits of a task's attempt: the handler's limits for this task, and otherwise the worker's.
-func (e *env) limits(t *dbq.Task) Limits {
-	l := Limits{e.cfg.Timeout, e.settings().maxAttempts, e.cfg.Backoff}
-	limiter, ok := e.cfg.Handler.(Limiter)
+// policy returns the policy of a task's attempt: the handler's for this task, and otherwise the worker's.
+func (e *env) policy(t *dbq.Task) Policy {
+	l := Policy{e.cfg.Timeout, e.settings().maxAttempts, e.cfg.Backoff}
+	limiter, ok := e.cfg.Handler.(PolicyHandler)
 	if !ok {
 		return l
 	}
-	own := limiter.Limits(*t)
+	own := limiter.Policy(*t)
 	if own.Timeout > 0 {
 		l.Timeout = own.Timeout
 	}
@@ -376,7 +376,7 @@ func (e *env) limits(t *dbq.Task) Limits {
 
 // maxAttempts returns the number of failed attempts after which this worker moves a task to POISON.
 func (e *env) maxAttempts(t *dbq.Task) int {
-	if n := e.limits(t).MaxAttempts; n > 0 {
+	if n := e.policy(t).MaxAttempts; n > 0 {
 		return min(n, t.MaxAttempts)
 	}
 	return t.MaxAttempts
@@ -384,18 +384,18 @@ func (e *env) maxAttempts(t *dbq.Task) int {
 
 // settings are the values that operators can change while a worker runs.
 type settings struct {
-	concurrency, batch, maxAttempts int
-	lease, pollMax                  time.Duration
-	history                         dbq.History
-	retention                       dbq.Retention
-	noStatistics                    bool
+	concurrency, maxCheckout, maxAttempts int
+	lease, pollMax                        time.Duration
+	history                               dbq.History
+	retention                             dbq.Retention
+	noStatistics                          bool
 }
 
 // resolve returns the settings of a worker: the operators' settings of its queue, and otherwise its own fields.
 func resolve(w *Worker, s control.Settings) *settings {
 	return &settings{
 		concurrency:  cmp.Or(s.Concurrency, w.Concurrency),
-		batch:        max(cmp.Or(s.Batch, w.Batch), w.BatchSize),
+		maxCheckout:  max(cmp.Or(s.MaxCheckout, w.MaxCheckout), w.BatchSize),
 		maxAttempts:  cmp.Or(s.MaxAttempts, w.MaxAttempts),
 		lease:        max(cmp.Or(time.Duration(s.Lease), w.Lease), minLease),
 		pollMax:      max(cmp.Or(time.Duration(s.Poll), w.PollMax), w.PollMin),
@@ -407,6 +407,6 @@ func resolve(w *Worker, s control.Settings) *settings {
 
 // attrs returns the settings as attributes of a log line.
 func (s *settings) attrs() []any {
-	return []any{"concurrency", s.concurrency, "batch", s.batch, "lease", s.lease.String(), "poll", s.pollMax.String(),
-		"max_attempts", s.maxAttempts, "history", string(s.history)}
+	return []any{"concurrency", s.concurrency, "max_checkout", s.maxCheckout, "lease", s.lease.String(),
+		"poll", s.pollMax.String(), "max_attempts", s.maxAttempts, "history", string(s.history)}
 }

@@ -16,7 +16,7 @@ import (
 const (
 	// settlers is the number of goroutines that settle: while one waits for a commit, the other collects.
 	settlers = 2
-	// settleMost is the maximum number of settlements in one call, or a batch if that is more.
+	// settleMost is the maximum number of settlements in one call, or MaxCheckout if that is more.
 	settleMost = 500
 	// settleWait is how long the first settlement of a call waits for others.
 	settleWait = 2 * time.Millisecond
@@ -35,7 +35,7 @@ type settler struct {
 }
 
 func newSettler(e *env, ls *leases, r *results) *settler {
-	most := max(settleMost, e.cfg.Batch)
+	most := max(settleMost, e.cfg.MaxCheckout)
 	return &settler{env: e, leases: ls, results: r, queue: newBatcher[settlement](2*most, most, settleWait)}
 }
 

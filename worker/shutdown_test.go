@@ -36,7 +36,7 @@ func TestShutdownReleasesWhatWasNotStartedAndFinishesTheRest(t *testing.T) {
 	q := open(t)
 	ids := enqueue(t, q, 50, dbq.NewTask{})
 	started, proceed := make(chan struct{}, 50), make(chan struct{})
-	stop := start(t, worker.Worker{Queue: q, Concurrency: 2, Batch: 20,
+	stop := start(t, worker.Worker{Queue: q, Concurrency: 2, MaxCheckout: 20,
 		Handler: worker.Func(func(context.Context, dbq.Task) error {
 			started <- struct{}{}
 			<-proceed
@@ -156,7 +156,7 @@ func TestSlowHookHoldsUpNoSettlement(t *testing.T) {
 	enqueue(t, q, n, dbq.NewTask{})
 	release := make(chan struct{})
 	var calls atomic.Int64
-	w := worker.Worker{Queue: q, Batch: 100, OnPoison: func(context.Context, dbq.Task, error) {
+	w := worker.Worker{Queue: q, MaxCheckout: 100, OnPoison: func(context.Context, dbq.Task, error) {
 		calls.Add(1)
 		<-release
 	},

@@ -9,7 +9,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/access"
-	"github.com/dbq-go/dbq/internal/handling"
+	"github.com/dbq-go/dbq/internal/invoke"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/dbq-go/dbq/state"
 )
@@ -122,7 +122,7 @@ func (h TxHandler) handle(ctx context.Context, q *dbq.Queue, t dbq.Task) (o dbq.
 func notCalled(ctx context.Context, q *dbq.Queue, t dbq.Task, err error) dbq.Outcome {
 	err = access.Of(q.Client()).Wrap("begin", q.Name(), t.ID, err)
 	if ctx.Err() != nil || errors.Is(err, dbq.ErrUnavailable) || errors.Is(err, dbq.ErrMayHaveHappened) {
-		err = &handling.NotCalledError{Err: err}
+		err = &invoke.NotCalledError{Err: err}
 	}
 	return dbq.Failed(err)
 }
@@ -153,7 +153,7 @@ func isInTransaction(result []byte) bool {
 func (h TxHandler) committed(ctx context.Context, q *dbq.Queue, l dbq.Lease, failed error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), txEndTimeout)
 	defer cancel()
-	t, err := q.Client().Get(ctx, l.Task)
+	t, err := q.Client().Get(ctx, l.TaskID)
 	switch {
 	case h.Delete && errors.Is(err, dbq.ErrNotFound),
 		!h.Delete && err == nil && t.State == dbq.StateCompleted && t.Fence == l.Fence:

@@ -42,23 +42,14 @@ func TestEnqueueWakesAWorker(t *testing.T) {
 	wantStarted(t, "an enqueue into a queue that the worker found empty", started)
 	enqueue(t, q, 1, dbq.NewTask{Delay: 200 * time.Millisecond})
 	wantStarted(t, "a delayed task", started)
-}
 
-func TestCommitOfAnEnqueueWakesAWorker(t *testing.T) {
-	t.Parallel()
-	q := open(t)
-	started := make(chan dbq.Task, 10)
-	start(t, patient(q, started))
-	enqueue(t, q, 1, dbq.NewTask{})
-	wantStarted(t, "before", started)
 	tx, err := q.Client().DB().BeginTx(t.Context(), nil)
 	check.OK(t, err)
 	defer tx.Rollback()
-	if _, err := q.EnqueueTx(t.Context(), tx, dbq.NewTask{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = q.EnqueueTx(t.Context(), tx, dbq.NewTask{})
+	check.OK(t, err)
 	check.OK(t, tx.Commit())
-	wantStarted(t, "the commit", started)
+	wantStarted(t, "the commit of an enqueue", started)
 }
 
 func TestRetryWakesAWorkerWhenItIsDue(t *testing.T) {

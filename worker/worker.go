@@ -29,7 +29,7 @@ type Worker struct {
 	Handler Handler
 
 	// BatchHandler replaces Handler. It gets up to BatchSize tasks in one call: those that arrive within 5 milliseconds
-	// of the first. The default BatchSize is 100, or Batch if that is less.
+	// of the first. The default BatchSize is 100, or MaxCheckout if that is less.
 	BatchHandler BatchHandler
 	BatchSize    int
 	// Middleware wraps Handler. The first one is the outermost.
@@ -40,10 +40,10 @@ type Worker struct {
 	Concurrency int
 	// Weight is the worker's share of the tasks that a Group starts. The default is 1.
 	Weight int
-	// Batch is the maximum number of tasks in one checkout. The default is 1000. The worker leases tasks ahead: as many
-	// as its handlers are likely to start during the next two checkouts, estimated from the recent durations of both,
-	// and at most four batches. So slow tasks are left for other workers.
-	Batch int
+	// MaxCheckout is the maximum number of tasks in one checkout. The default is 1000. The worker leases tasks ahead: as
+	// many as its handlers are likely to start during the next two checkouts, estimated from the recent durations of both,
+	// and at most four full checkouts. So slow tasks are left for other workers.
+	MaxCheckout int
 	// Lease is the length of each lease: if the worker dies, others take over its tasks after this time. The worker
 	// renews each lease three times within this time. The default is 30 seconds, the minimum 100 milliseconds.
 	Lease time.Duration
@@ -98,7 +98,7 @@ type Worker struct {
 type Tuning struct {
 	// PollMin and PollMax limit the pause between two queries of an idle worker. Pauses grow from PollMin to PollMax,
 	// less a random part of up to half. The worker also wakes up when the client learns of new tasks, and when the next
-	// task is due. If a checkout fills its batch, the worker checks out again immediately. The defaults are 10
+	// task is due. After a full checkout, the worker checks out again immediately. The defaults are 10
 	// milliseconds and 2 seconds, which is less than one query per second.
 	PollMin, PollMax time.Duration
 	// Grace is how long a handler may ignore the end of its context. After this time the worker logs the handler's stack

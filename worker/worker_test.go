@@ -228,7 +228,7 @@ func TestMisconfiguredWorkerDoesNotRun(t *testing.T) {
 		"negative":       {Queue: q, Handler: h, Concurrency: -1},
 		"short lease":    {Queue: q, Handler: h, Lease: time.Millisecond},
 		"long lease":     {Queue: q, Handler: h, Lease: 48 * time.Hour},
-		"batch too big":  {Queue: q, Handler: h, Batch: dbq.MaxCheckout + 1},
+		"batch too big":  {Queue: q, Handler: h, MaxCheckout: dbq.MaxCheckout + 1},
 		"quick check":    {Queue: q, Handler: h, Tuning: worker.Tuning{ReportInterval: time.Nanosecond}},
 		"retention":      {Queue: q, Handler: h, Retention: dbq.Retention{Poison: -1}},
 		"bad queue name": {Queue: q.Client().Queue(""), Handler: h},

@@ -16,7 +16,7 @@ func (i Info) Mermaid() string {
 	b.WriteString("flowchart TD\n")
 	index := map[uuid.UUID]int{}
 	for n, s := range i.Steps {
-		index[s.Task] = n
+		index[s.TaskID] = n
 		fmt.Fprintf(&b, "  n%d[\"%s<br/>%s\"]\n", n, mermaidText.Replace(s.Name), s.Status())
 	}
 	arrows := map[OnFailure]string{CancelStep: "-->", WaitStep: "-- wait -->", IgnoreFailure: "-. ignore .->"}

@@ -77,7 +77,7 @@ func Example() {
 		fmt.Printf("ship %s, for which %d cents were paid\n", o.Number, r.Cents)
 		return nil
 	})
-	work(ctx, c, "orders", mux, w.Tasks[2])
+	work(ctx, c, "orders", mux, w.TaskIDs[2])
 
 	info, err := workflow.Get(ctx, c, w.ID, 0)
 	must(err)
@@ -121,7 +121,7 @@ func ExampleNeeds() {
 		fmt.Println(total, "words")
 		return nil
 	})
-	work(ctx, c, "words", mux, w.Tasks[3])
+	work(ctx, c, "words", mux, w.TaskIDs[3])
 	// Output: 6 words
 }
 
@@ -151,7 +151,7 @@ func ExampleResult() {
 		}
 		return 0, nil
 	})
-	work(ctx, c, "numbers", mux, w.Tasks[2])
+	work(ctx, c, "numbers", mux, w.TaskIDs[2])
 	// Output:
 	// one 1 false
 	// two 0 true

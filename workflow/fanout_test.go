@@ -33,7 +33,7 @@ func TestFanOutOfManyWithOneCallback(t *testing.T) {
 	w, err := workflow.Enqueue(ctx, c, ss)
 	check.OK(t, err)
 	enqueued := time.Since(begun)
-	callback := w.Tasks[parts]
+	callback := w.TaskIDs[parts]
 	seen := make(map[string]bool, parts)
 	var first, last time.Duration // of a batch
 	for len(seen) < parts {

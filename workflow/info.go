@@ -12,7 +12,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/internal/access"
-	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/dbq-go/dbq/internal/store"
 	"github.com/dbq-go/dbq/state"
@@ -31,9 +31,9 @@ type Info struct {
 
 // StepInfo is a step of a workflow as it is now.
 type StepInfo struct {
-	Task  uuid.UUID `json:"task"`
-	Name  string    `json:"name"`
-	Queue string    `json:"queue"`
+	TaskID uuid.UUID `json:"task_id"`
+	Name   string    `json:"name"`
+	Queue  string    `json:"queue"`
 	// State is the task's state, or state.None if the task was completed by its removal.
 	State     dbq.State `json:"state"`
 	Cancelled bool      `json:"cancelled,omitempty"`
@@ -63,7 +63,7 @@ func Get(ctx context.Context, c *dbq.Client, id uuid.UUID, limit int) (Info, err
 	parts, info := access.Of(c), Info{ID: id, Needs: []Need{}}
 	refuse := func(err error) (Info, error) { return Info{}, parts.Wrap("get workflow", "", uuid.Nil, err) }
 	limit = cmp.Or(limit, pageSize)
-	if err := limits.Count(limit, MaxSteps); err != nil {
+	if err := bounds.Count(limit, MaxSteps); err != nil {
 		return refuse(err)
 	}
 	for after := uuid.Nil; len(info.Steps) <= limit; { // one more, to know whether there are more
@@ -88,7 +88,7 @@ func Get(ctx context.Context, c *dbq.Client, id uuid.UUID, limit int) (Info, err
 		return refuse(fmt.Errorf("%w: no workflow has this id", dbq.ErrNotFound))
 	}
 	if len(info.Steps) > limit {
-		last := info.Steps[limit].Task // other steps need it only if they come later
+		last := info.Steps[limit].TaskID // other steps need it only if they come later
 		info.Steps, info.Cut = info.Steps[:limit], true
 		info.Needs = slices.DeleteFunc(info.Needs, func(n Need) bool { return n.Child == last })
 	}
@@ -96,7 +96,7 @@ func Get(ctx context.Context, c *dbq.Client, id uuid.UUID, limit int) (Info, err
 }
 
 func stepOf(r sqlrun.WorkflowRow) StepInfo {
-	s := StepInfo{Task: r.Task, Name: r.Name, Queue: r.Queue, WaitsFor: int(r.Needs), Result: r.Result}
+	s := StepInfo{TaskID: r.Task, Name: r.Name, Queue: r.Queue, WaitsFor: int(r.Needs), Result: r.Result}
 	s.Cancelled = r.Cancelled != nil && *r.Cancelled != 0
 	if s.State = state.None; r.State != nil {
 		s.State = dbq.State(*r.State)

@@ -39,7 +39,7 @@ func TestTasksAfterAWorkflowHaveHigherIDs(t *testing.T) {
 		if plain, err = c.Queue("q").EnqueueTx(ctx, tx, dbq.NewTask{Key: "k"}); err != nil {
 			return step, plain, err
 		}
-		return w.Tasks[0], plain, tx.Commit()
+		return w.TaskIDs[0], plain, tx.Commit()
 	})
 	compare("by calls", func(ctx context.Context) (step, plain uuid.UUID, err error) {
 		w, err := workflow.Enqueue(ctx, c, steps)
@@ -47,6 +47,6 @@ func TestTasksAfterAWorkflowHaveHigherIDs(t *testing.T) {
 			return step, plain, err
 		}
 		plain, err = c.Queue("q").Enqueue(ctx, dbq.NewTask{Key: "k"})
-		return w.Tasks[0], plain, err
+		return w.TaskIDs[0], plain, err
 	})
 }

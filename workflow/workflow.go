@@ -23,9 +23,9 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/core"
 	"github.com/dbq-go/dbq/internal/errs"
-	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/dbq-go/dbq/internal/store"
 	"github.com/dbq-go/dbq/internal/wake"
 	"github.com/google/uuid"
@@ -34,7 +34,7 @@ import (
 // Limits of a workflow.
 const (
 	MaxName  = 200             // characters in a step's name
-	MaxSteps = limits.MaxSteps // of a workflow
+	MaxSteps = bounds.MaxSteps // of a workflow
 	MaxNeeds = 1_000_000       // of all steps together
 )
 
@@ -118,8 +118,8 @@ func Names(steps []Step) []string {
 
 // Enqueued is a workflow that was enqueued.
 type Enqueued struct {
-	ID    uuid.UUID   // the workflow's
-	Tasks []uuid.UUID // their ids, in the order of the steps
+	ID      uuid.UUID   // the workflow's
+	TaskIDs []uuid.UUID // their ids, in the order of the steps
 }
 
 // Enqueue adds the tasks of a workflow, all or none, in one transaction. If it returns no error, they are committed.
@@ -157,11 +157,11 @@ func enqueue(ctx context.Context, c *dbq.Client, steps []Step,
 	if err != nil {
 		return Enqueued{}, parts.Wrap(opEnqueue, "", duplicate, err)
 	}
-	out = Enqueued{ID: w.ID, Tasks: make([]uuid.UUID, len(steps))}
+	out = Enqueued{ID: w.ID, TaskIDs: make([]uuid.UUID, len(steps))}
 	due := map[string]wake.Due{}
 	for i := range w.Tasks {
 		t := &w.Tasks[i]
-		out.Tasks[order[i]] = t.ID
+		out.TaskIDs[order[i]] = t.ID
 		if len(t.Needs) == 0 {
 			after := t.Delay
 			if !t.RunAt.IsZero() {
@@ -181,7 +181,7 @@ func enqueue(ctx context.Context, c *dbq.Client, steps []Step,
 
 // newWorkflow checks the steps. order has the index in steps of each task.
 func newWorkflow(ctx context.Context, c *dbq.Client, steps []Step) (w *store.NewWorkflow, order []int, err error) {
-	if err := limits.Range("the number of steps", len(steps), 1, MaxSteps, ErrDefinition); err != nil {
+	if err := bounds.Range("the number of steps", len(steps), 1, MaxSteps, ErrDefinition); err != nil {
 		return nil, nil, err
 	}
 	needs, err := indexNeeds(steps)
@@ -238,7 +238,7 @@ func indexNeeds(steps []Step) ([][]int, error) {
 	index := make(map[string]int, len(steps))
 	for i := range steps {
 		name := steps[i].Name
-		if err := limits.Text(name, 1, MaxName, ErrDefinition, "name of a step"); err != nil {
+		if err := bounds.Text(name, 1, MaxName, ErrDefinition, "name of a step"); err != nil {
 			return nil, &StepError{i, "Name", err}
 		}
 		if _, twice := index[name]; twice {

@@ -63,10 +63,10 @@ func TestChainIsCancelledToItsEnd(t *testing.T) {
 	}
 	w, err := workflow.Enqueue(t.Context(), c, steps)
 	check.OK(t, err)
-	check.OK(t, admin.New(c).Operate(t.Context(), admin.Cancel, w.Tasks[0]))
+	check.OK(t, admin.New(c).Operate(t.Context(), admin.Cancel, w.TaskIDs[0]))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if last, err := c.Wait(ctx, w.Tasks[300]); err != nil || !last.Cancelled {
+	if last, err := c.Wait(ctx, w.TaskIDs[300]); err != nil || !last.Cancelled {
 		t.Errorf("the last task is in %v, %v, want it cancelled", last.State, err)
 	}
 }
@@ -149,7 +149,7 @@ func TestHeadersAreAddedOnceForAWorkflow(t *testing.T) {
 	w, err := workflow.Enqueue(t.Context(), c, steps)
 	check.OK(t, err)
 	for i, step := range []string{"none", "none", "its own"} {
-		task, err := c.Get(t.Context(), w.Tasks[i])
+		task, err := c.Get(t.Context(), w.TaskIDs[i])
 		if err != nil || task.Headers["trace"] != "1" || task.Headers["step"] != step {
 			t.Errorf("step %d has headers %v, %v; want trace 1, step %s", i, task.Headers, err, step)
 		}

@@ -21,13 +21,13 @@ var layers = []string{
 	// Below all of internal/: what a dialect of another module cannot import, dbq's own do not need either.
 	"dialect dialect/internal/batch dialect/internal/search dialect/internal/version " +
 		"dialect/mysql dialect/oracle dialect/postgres dialect/sqlite examples/acme",
-	"internal/redact internal/jsonpath internal/sqlrun dialect/internal/dialecttest internal/querycount",
-	"internal/errs internal/duration internal/limits internal/series internal/store",
+	"internal/dsnredact internal/jsonpath internal/sqlrun dialect/internal/dialecttest internal/querycount",
+	"internal/errs internal/duration internal/bounds internal/series internal/store",
 	"internal/wake internal/control internal/core internal/maintenance",
-	". internal/access internal/handling",
+	". internal/access internal/invoke",
 	"admin schedule worker workflow",
 	"internal/wire client bridge",
-	"internal/callers auth auth/oidc redaction internal/visible",
+	"internal/callers auth auth/oidc redaction internal/disclosure",
 	"api console internal/sample",
 	"dbqtest telemetry/prom telemetry/tracing conformance/internal/... conformance/cases conformance " +
 		"conformance/engines conformance/clusters",
@@ -173,7 +173,7 @@ func TestImportRules(t *testing.T) {
 		{"dialect/mysql", module + "/dialect/internal/dialecttest", false, false},
 		{"dialect/mysql", module + "/dialect/internal/batch", false, true},
 		{"dialect/postgres", module + "/internal/sqlrun", false, false},
-		{"examples/acme", module + "/internal/redact", false, false},
+		{"examples/acme", module + "/internal/dsnredact", false, false},
 		{"dialect", "github.com/jmoiron/sqlx", false, false},
 		{"workflow", module + "/admin", false, true},
 		{"admin", module + "/workflow", false, false},

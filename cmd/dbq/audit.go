@@ -55,7 +55,7 @@ func newAuditList(a *app) *cobra.Command {
 	id := func(to *uuid.UUID) func(string) error {
 		return func(text string) (err error) { *to, err = parseID(text); return err }
 	}
-	l.Func("task", "only changes of the one task with this `ID`", id(&f.Task))
+	l.Func("task", "only changes of the one task with this `ID`", id(&f.TaskID))
 	durationVar(l, &within, "within", 0, "only changes of this last `TIME`, such as 36h or 7d")
 	l.Func("before", "only entries before the one with this `ID`: the next page", id(&f.Before))
 	l.Var(intWithin(&limit, 100, 1, dbq.MaxCheckout), "limit", "at most `N` entries")
@@ -69,8 +69,8 @@ var auditListing = listing[admin.AuditEntry]{
 	row: func(e admin.AuditEntry, now time.Time) []string {
 		of := cmp.Or(e.Subject, e.Queue)
 		switch {
-		case e.Task != uuid.Nil:
-			of = e.Task.String()
+		case e.TaskID != uuid.Nil:
+			of = e.TaskID.String()
 		case e.Filter != nil:
 			of = string(e.Filter)
 		}

@@ -5,6 +5,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // noChanges wants a list without entries, and a note on it.
@@ -34,7 +36,7 @@ func TestAuditList(t *testing.T) {
 	for _, flags := range [][]string{{"--before", entry["id"].(string)}, {"--queue", "mail"}, {"--action", "reject"},
 		{"--task", id}, {"--task", id, "--within", "1h"}} {
 		o := u.run(append([]string{"audit", "list", "--json"}, flags...)...)
-		if got := o.one(); got["action"] != "reject" || got["task"] != id || got["reason"] != "wrong address" {
+		if got := o.one(); got["action"] != "reject" || got["task_id"] != id || got["reason"] != "wrong address" {
 			t.Errorf("with %v: got %v", flags, got)
 		}
 	}
@@ -49,10 +51,10 @@ func TestAuditHasReasonsAndOperators(t *testing.T) {
 	u := newUser(t)
 	id := u.run("enqueue", "-q", "q").id()
 	worker := u.start("work", "-q", "mail", "--id", "w", "--report-interval", "50ms", "--", "true")
-	eventually(t, "the worker is listed", func() bool { return u.run("worker", "list").ok() != "" })
+	check.Eventually(t, "the worker is listed", func() bool { return u.run("worker", "list").ok() != "" })
 	token := ""
 	for _, command := range []string{
-		"queue pause mail", "queue resume mail", "queue set mail --batch 3", "limit mail --leased 2",
+		"queue pause mail", "queue resume mail", "queue set mail --max-checkout 3", "limit mail --leased 2",
 		"worker pause w", "worker resume w", "worker stop w", "reject " + id, "purge --queue q --yes",
 		"schedule put nightly --cron @daily --queue mail", "schedule pause nightly", "schedule resume nightly",
 		"schedule run nightly", "schedule delete nightly", "reject --all", "queue clean mail --keep-parked 1us",

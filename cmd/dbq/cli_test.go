@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/maintenance"
 )
 
@@ -76,7 +77,7 @@ func leftRunning() (left string) {
 }
 
 // patience is far more than anything here takes.
-const patience = 60 * time.Second
+const patience = check.Patience
 
 // user sits at a shell in a directory of their own.
 type user struct {
@@ -335,16 +336,6 @@ func (b *background) wait() outcome {
 	b.u.t.Helper()
 	<-b.done // patience ends it
 	return outcome{b.u.t, b.args, b.out.String(), b.err.String(), b.code}
-}
-
-// eventually waits until something is so. What has not been so for long is looked for less often.
-func eventually(t *testing.T, what string, so func() bool) {
-	t.Helper()
-	for begin := time.Now(); !so(); time.Sleep(min(max(time.Since(begin)/20, 2*time.Millisecond), 200*time.Millisecond)) {
-		if time.Since(begin) > patience {
-			t.Fatalf("not after %v: %s", patience, what)
-		}
-	}
 }
 
 // file is the path of a file in the user's directory.

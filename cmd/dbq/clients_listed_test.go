@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // TestClientsAreListedWithWhatTheyHold starts a worker of each client, and lists the workers as an operator does.
@@ -21,7 +23,8 @@ func TestClientsAreListedWithWhatTheyHold(t *testing.T) {
 		}
 		listed := func(holding, done float64) (id string) {
 			t.Helper()
-			eventually(t, fmt.Sprintf("the list has a worker that holds %v tasks and has done %v", holding, done), func() bool {
+			what := fmt.Sprintf("the list has a worker that holds %v tasks and has done %v", holding, done)
+			check.Eventually(t, what, func() bool {
 				for _, w := range u.run("worker", "list", "--dsn", dsn, "--json").jsonLines() {
 					if w["queue"] == "mail" && w["remote"] == true && w["holding"] == holding && w["done"] == done {
 						id = w["id"].(string)

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // outcomes are workers whose handlers do what the payload says.
@@ -60,7 +62,7 @@ func TestClientsFailTasksWhoseOutcomeCannotBeStored(t *testing.T) {
 		}
 		w := u.client(l, s.url)
 		for _, payload := range []string{"unknown", "unsendable", "raised"} {
-			eventually(t, payload+" fails", func() bool { return u.task(ids[payload])["state"] == "POISON" })
+			check.Eventually(t, payload+" fails", func() bool { return u.task(ids[payload])["state"] == "POISON" })
 			got := u.task(ids[payload])
 			if text, _ := got["result"].(string); got["attempt"] != 1.0 ||
 				!strings.HasPrefix(text, "the outcome cannot be stored: ") {
@@ -68,7 +70,7 @@ func TestClientsFailTasksWhoseOutcomeCannotBeStored(t *testing.T) {
 			}
 		}
 		for _, payload := range []string{"progress", "plain"} {
-			eventually(t, payload+" ends", func() bool { return u.task(ids[payload])["state"] == "COMPLETED" })
+			check.Eventually(t, payload+" ends", func() bool { return u.task(ids[payload])["state"] == "COMPLETED" })
 			if got := u.task(ids[payload]); got["attempt"] != 1.0 {
 				t.Errorf("%s: %v", payload, got)
 			}
@@ -155,7 +157,7 @@ await new Worker(client, handle, { concurrency: 1, waitSeconds: 1 }).run()
 		s := u.serve()
 		u.feed(strings.Repeat("{}\n", tasks), "enqueue", "--queue", "mail", "--lines").ok()
 		w := u.client(l, s.url)
-		eventually(t, "all tasks end", func() bool { return len(u.events("promises")) == 2 })
+		check.Eventually(t, "all tasks end", func() bool { return len(u.events("promises")) == 2 })
 		w.stops()
 		var counts [2]int
 		for i, text := range u.events("promises") {

@@ -70,7 +70,7 @@ func (r clientRun) ends(t *testing.T, n int) {
 	c, err := dbq.Open(t.Context(), r.dsn)
 	check.OK(t, err)
 	defer c.Close()
-	eventually(t, "all tasks of "+r.name+" are completed", func() bool {
+	check.Eventually(t, "all tasks of "+r.name+" are completed", func() bool {
 		completed, others := r.server.count(c)
 		return completed == int64(n) && others == 0
 	})

@@ -196,7 +196,7 @@ func TestClientsLoseNothingThroughKills(t *testing.T) {
 				if hanging.code != 0 {
 					t.Fatal(hanging.err)
 				}
-				eventually(t, "the handlers hang", func() bool { return len(u.events("started")) >= 2 })
+				check.Eventually(t, "the handlers hang", func() bool { return len(u.events("started")) >= 2 })
 				u.write("seen", "") // a handler of "long" does not wait for the test
 				texts := slices.Repeat([]string{"short", "short", "short", "short", "retry"}, repeats)
 				producer := u.client(l, server.url, append(texts, "long")...)
@@ -223,7 +223,7 @@ func TestClientsLoseNothingThroughKills(t *testing.T) {
 						t.Logf("tasks:\n%s\nworkers:\n%s\n%s", u.run("list", "--dsn", dsn).out, workers[0].err, workers[1].err)
 					}
 				}()
-				eventually(t, "all tasks are completed", func() bool {
+				check.Eventually(t, "all tasks are completed", func() bool {
 					completed, others := server.count(c)
 					return completed == want && others == 0
 				})
@@ -253,7 +253,7 @@ func TestClientsKeepLeasesAndDrain(t *testing.T) {
 		first := u.serve("--dsn", "q.db", "--tokens", "default")
 		first.stops()
 		w, enqueued := u.client(l, first.url), u.client(l, first.url, "long", "fail", "retry", "hang")
-		eventually(t, "calls are repeated", func() bool { return lineOfOutage.MatchString(w.err.String()) })
+		check.Eventually(t, "calls are repeated", func() bool { return lineOfOutage.MatchString(w.err.String()) })
 		u.serve("--dsn", "q.db", "--tokens", "default", "--listen", strings.TrimPrefix(first.url, "http://"))
 		if o := enqueued.wait(); o.code != 0 {
 			t.Fatalf("the producer ended with %d: %s", o.code, o.err)
@@ -261,13 +261,13 @@ func TestClientsKeepLeasesAndDrain(t *testing.T) {
 		u.flags = []string{"--dsn", "q.db"}
 		ids := strings.Fields(strings.Join(u.events("enqueued"), " "))
 		long, failed, retried, hanging := ids[0], ids[2], ids[4], ids[6]
-		eventually(t, "progress is stored", func() bool { return u.task(long)["progress"] == "half" })
+		check.Eventually(t, "progress is stored", func() bool { return u.task(long)["progress"] == "half" })
 		u.write("seen", "") // the handler ends, and with it its progress
-		eventually(t, "the handler hangs", func() bool { return slices.Contains(u.events("started"), hanging+" 1") })
+		check.Eventually(t, "the handler hangs", func() bool { return slices.Contains(u.events("started"), hanging+" 1") })
 		u.run("cancel", hanging).ok()
-		eventually(t, "its handler ends", func() bool { return slices.Contains(u.events("lost"), hanging) })
+		check.Eventually(t, "its handler ends", func() bool { return slices.Contains(u.events("lost"), hanging) })
 		u.run("cancel", ids[7]).ok()
-		eventually(t, "others", func() bool {
+		check.Eventually(t, "others", func() bool {
 			return u.task(failed)["state"] == "ERROR" && u.task(retried)["state"] == "COMPLETED"
 		})
 		w.stops()
@@ -320,7 +320,7 @@ func TestExamplesOfTheClientsPageRun(t *testing.T) {
 		s := u.serve()
 		l.source = strings.ReplaceAll(blocks[0][1], "http://127.0.0.1:8321", s.url)
 		w := u.client(l, s.url)
-		eventually(t, "the task is completed", func() bool {
+		check.Eventually(t, "the task is completed", func() bool {
 			_, body := s.get("/v1/db/default/tasks?state=completed")
 			return strings.Contains(body, "send-mail")
 		})

@@ -55,7 +55,7 @@ func (u *user) leftNothing(stderr string) {
 		if err != nil {
 			u.t.Fatal(err)
 		}
-		eventually(u.t, "worker "+m[1]+" is gone", func() bool { return !alive(pid) })
+		check.Eventually(u.t, "worker "+m[1]+" is gone", func() bool { return !alive(pid) })
 	}
 	if left := filesIn(u.t, u.tmp()); len(left) > 0 {
 		u.t.Errorf("left in the temporary directory: %v", left)
@@ -222,7 +222,7 @@ func TestDemoKilled(t *testing.T) {
 	for _, m := range workerStarted.FindAllStringSubmatch(o.err, -1) {
 		pid, err := strconv.Atoi(m[1])
 		check.OK(t, err)
-		eventually(t, "worker "+m[1]+" is gone", func() bool { return !alive(pid) })
+		check.Eventually(t, "worker "+m[1]+" is gone", func() bool { return !alive(pid) })
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/internal/redact"
+	"github.com/dbq-go/dbq/internal/dsnredact"
 )
 
 const (
@@ -125,7 +125,7 @@ func newTarget(dsn string) (target, error) {
 
 // sqliteFile returns the file of a SQLite DSN, or "" for other DSNs and for a database in memory.
 func sqliteFile(dsn string) string {
-	if t := redact.TargetOf(dsn); t.Scheme == "sqlite" && t.Database != ":memory:" {
+	if t := dsnredact.TargetOf(dsn); t.Scheme == "sqlite" && t.Database != ":memory:" {
 		return t.Database
 	}
 	return ""

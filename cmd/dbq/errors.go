@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dbq-go/dbq"
-	"github.com/dbq-go/dbq/internal/redact"
+	"github.com/dbq-go/dbq/internal/dsnredact"
 )
 
 // The exit codes.
@@ -87,7 +87,7 @@ type hint string
 
 func (h hint) Error() string { return string(h) }
 
-// ShowsNoDSN marks it for package redact.
+// ShowsNoDSN marks it for package dsnredact.
 func (h hint) ShowsNoDSN() {}
 
 // usagef returns an error about the command line or its input.
@@ -161,7 +161,7 @@ func (a *app) complain(cmd *cobra.Command, err error, code int) {
 	var plain interface{ ShowsNoDSN() }
 	given := a.givenDSN()
 	if !isFile(given) && !errors.As(err, &plain) { // the hint may have words of the DSN
-		text = redact.Scrub(errors.New(text), given).Error()
+		text = dsnredact.Scrub(errors.New(text), given).Error()
 	}
 	if !a.began && code == exitUsage {
 		text = strings.TrimSpace(suggestions.Replace(text))

@@ -19,7 +19,6 @@ func TestUsageErrors(t *testing.T) {
 		line string
 		says string
 	}{
-		{"stat", "stats"},
 		{"list --bogus", "--bogus"},
 		{"list extra", "extra"},
 		{"show", "id"},
@@ -33,9 +32,6 @@ func TestUsageErrors(t *testing.T) {
 		{"work -q a", "PROGRAM"},
 		{"work -- cat", "--queue"},
 		{"work -q a -- no-such-program", "cannot run the program"},
-		{"work -q a -c 0 -- cat", "--concurrency"},
-		{"work -q a --lease 1ms -- cat", "--lease"},
-		{"work -q a --drain 0 -- cat", "--drain"},
 		{"--strategy skip-locked enqueue -q q", "supports only [cas]"},
 		{"--prefix 9 migrate", "Prefix"},
 		{"--dsn no-directory/x.db migrate", "no-directory"},
@@ -81,10 +77,6 @@ func TestExitCodesOfDatabases(t *testing.T) {
 	u := newUser(t)
 	u.run("--dsn", "missing.db", "stats").fails(exitNotMigrated, "missing.db", "dbq migrate")
 	u.run("--dsn", "missing.db", "enqueue", "-q", "q").fails(exitNotMigrated, "dbq migrate")
-	u.write("no-database", strings.Repeat("this is text, no database\n", 100))
-	if o := u.run("--dsn", "no-database", "stats"); o.code == 0 {
-		t.Errorf("a text file passes for a database: %s", o.out)
-	}
 	if os.Geteuid() != 0 { // who may write everywhere
 		u.run("--dsn", "own.db", "migrate").ok()
 		check.OK(t, os.Chmod(u.file("own.db"), 0o400))

@@ -13,15 +13,6 @@ import (
 	"github.com/dbq-go/dbq/internal/check"
 )
 
-func TestMisplacedArgumentsNameTheFlag(t *testing.T) {
-	u := newUser(t)
-	u.run("enqueue", "hello").fails(exitUsage, "--payload", "hello")
-	u.run("list", "mail").fails(exitUsage, "--queue")
-	u.run("stats", "mail").fails(exitUsage, "--queue")
-	u.run("queue", "stop").fails(exitUsage, "stop", "pause")
-	u.run("worker", "kill").fails(exitUsage, "kill", "stop")
-}
-
 func TestTypicalMistakesNameTheCure(t *testing.T) {
 	u := newUser(t)
 	u.run("statz").fails(exitUsage, `unknown command statz: try stats (see `)
@@ -30,6 +21,11 @@ func TestTypicalMistakesNameTheCure(t *testing.T) {
 	u.run("list", "-state", "error").fails(exitUsage, "--state", "`dbq help list`")
 	u.run("list", "-state=error").fails(exitUsage, "--state")
 	u.run("queue", "pause").fails(exitUsage, "`dbq help queue pause`")
+	u.run("enqueue", "hello").fails(exitUsage, "--payload", "hello")
+	u.run("list", "mail").fails(exitUsage, "--queue")
+	u.run("stats", "mail").fails(exitUsage, "--queue")
+	u.run("queue", "stop").fails(exitUsage, "stop", "pause")
+	u.run("worker", "kill").fails(exitUsage, "kill", "stop")
 	u.run("--dsn=", "stats").fails(exitUsage, "--dsn is empty", "DBQ_DSN")
 	u.run("--dsn", "db.example:5432/app", "stats").fails(exitUsage, "postgres://")
 	u.run("--dsn", "localhost:5432/app", "stats").fails(exitUsage, "postgres://")
@@ -157,7 +153,7 @@ func TestWatch(t *testing.T) {
 	b.out.says(t, "later")
 	b.stops()
 	b = u.start("list", "--watch=100ms", "--json")
-	eventually(t, "it is listed again", func() bool { return strings.Count(b.out.String(), `"queue":"later"`) > 2 })
+	check.Eventually(t, "it is listed again", func() bool { return strings.Count(b.out.String(), `"queue":"later"`) > 2 })
 	b.stops()
 }
 
@@ -175,7 +171,7 @@ func TestNamesAreCompleted(t *testing.T) {
 	}
 	b := u.start(sh("true", "--id", "web/1", "--report-interval", "50ms")...)
 	b.err.says(t, "web/1")
-	eventually(t, "the worker's name is completed", func() bool {
+	check.Eventually(t, "the worker's name is completed", func() bool {
 		return strings.HasPrefix(u.run("__complete", "worker", "stop", "w").out, "web/1\n")
 	})
 	out := u.run("__complete", "--dsn", "postgres://127.0.0.1:1/x", "queue", "pause", "").ok()

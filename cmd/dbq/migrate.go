@@ -8,7 +8,7 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/internal/redact"
+	"github.com/dbq-go/dbq/internal/dsnredact"
 	"github.com/spf13/cobra"
 )
 
@@ -30,7 +30,7 @@ func newMigrate(a *app) *cobra.Command {
 			return err
 		}
 		a.caution(t.note)
-		name := redact.TargetOf(t.dsn)
+		name := dsnredact.TargetOf(t.dsn)
 		text := fmt.Sprintf("upgraded dbq's tables in %s from version %d to %d", name, from, to)
 		switch from {
 		case to:

@@ -132,7 +132,7 @@ receivers: [{path: /hooks/shop, database: shop, queue: in, secret_files: [`+hook
 
 	// A bridge sends to an endpoint that refuses the message.
 	u.run("--dsn-file", "dsn", "enqueue", "--queue", "out", "--payload", "planted-message").ok()
-	eventually(t, "the task is parked", func() bool {
+	check.Eventually(t, "the task is parked", func() bool {
 		return strings.Contains(cli("list", "--queue", "out").out, "parked")
 	})
 

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/duration"
-	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/worker"
 	"github.com/google/uuid"
@@ -205,7 +205,7 @@ func (p *programRunner) noteStopping(drain time.Duration) {
 
 // attemptView is an attempt's end as --json shows it.
 type attemptView struct {
-	Task      uuid.UUID `json:"task"`
+	TaskID    uuid.UUID `json:"task_id"`
 	Queue     string    `json:"queue"`
 	Kind      string    `json:"kind,omitempty"`
 	Reference string    `json:"reference,omitempty"`
@@ -275,7 +275,7 @@ func (b *headBuffer) result() []byte {
 	if b.total <= len(b.kept) {
 		return b.kept
 	}
-	return limits.CutNoted(b.kept, b.total)
+	return bounds.CutNoted(b.kept, b.total)
 }
 
 // tailBuffer keeps the end of a program's output: the last lines of an error are the most useful.

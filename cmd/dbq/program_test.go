@@ -21,11 +21,11 @@ func TestProgramReadsItsWholePayloadAfterAKill(t *testing.T) {
 	u.run("enqueue", "-q", "q", "--payload-file", "payload").id()
 	b := u.startProcess(sh(`exec 3<&0
 		(echo $$ > started; until [ -e go ]; do sleep 0.01; done; wc -c <&3 > part; mv part seen) & wait`)...)
-	eventually(t, "the program runs", func() bool { return u.read("started") != "" })
+	check.Eventually(t, "the program runs", func() bool { return u.read("started") != "" })
 	b.signal(syscall.SIGKILL)
 	b.wait()
 	u.write("go", "")
-	eventually(t, "the payload is read", func() bool { return u.read("seen") != "" })
+	check.Eventually(t, "the payload is read", func() bool { return u.read("seen") != "" })
 	if got := u.read("seen"); got != strconv.Itoa(size) {
 		t.Errorf("the program saw %s bytes of %d, and took them for all", got, size)
 	}
@@ -42,7 +42,7 @@ func TestNoProgramSeesAShortPayload(t *testing.T) {
 	for round := range rounds {
 		b := u.startProcess(sh(`wc -c >> sizes`, "-c", "4", "--lease", "300ms", "--quiet")...)
 		want := round + 1
-		eventually(t, "programs have run", func() bool {
+		check.Eventually(t, "programs have run", func() bool {
 			return strings.Count(u.read("sizes"), "\n")+1 >= want && u.read("sizes") != ""
 		})
 		b.signal(syscall.SIGKILL)
@@ -63,7 +63,7 @@ func TestProgramDiesWithItsWorker(t *testing.T) {
 	u := newUser(t)
 	u.run("enqueue", "-q", "q").id()
 	b := u.startProcess(sh(`echo $$ > pid.part; mv pid.part pid; exec sleep 1000`)...)
-	eventually(t, "the program runs", func() bool { return u.read("pid") != "" })
+	check.Eventually(t, "the program runs", func() bool { return u.read("pid") != "" })
 	pid, err := strconv.Atoi(u.read("pid"))
 	check.OK(t, err)
 	b.signal(syscall.SIGKILL)

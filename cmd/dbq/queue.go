@@ -193,7 +193,8 @@ func settingFlags(s *admin.QueueSettings) *pflag.FlagSet {
 	f := orderedFlags()
 	f.IntVar(&s.Concurrency, "concurrency", s.Concurrency,
 		"run up to `N` tasks at once in each worker (0: the worker's own setting)")
-	f.IntVar(&s.Batch, "batch", s.Batch, "check out at most `N` tasks at once (0: the worker's own setting)")
+	f.IntVar(&s.MaxCheckout, "max-checkout", s.MaxCheckout,
+		"check out at most `N` tasks at once (0: the worker's own setting)")
 	durationVar(f, &s.Poll, "poll", s.Poll, "poll for tasks at least once in this `TIME` (0: the worker's own setting)")
 	durationVar(f, &s.Lease, "lease", s.Lease, "lease tasks for this `TIME` (0: the worker's own setting)")
 	f.IntVar(&s.MaxAttempts, "max-attempts", s.MaxAttempts,

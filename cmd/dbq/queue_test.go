@@ -114,9 +114,9 @@ func TestWorkerVerbs(t *testing.T) {
 }
 
 // obeys has an operator see a worker process, pause, resume and stop it, and set its queue.
-func obeys(u *user, check string) {
+func obeys(u *user, report string) {
 	u.t.Helper()
-	b := u.start(sh(`echo "$DBQ_ATTEMPT"`, "--id", "web/1", "--report-interval", check)...)
+	b := u.start(sh(`echo "$DBQ_ATTEMPT"`, "--id", "web/1", "--report-interval", report)...)
 	b.err.says(u.t, "as web/1")
 	is := func(state string) func() bool {
 		return func() bool {
@@ -129,24 +129,24 @@ func obeys(u *user, check string) {
 			return len(ws) == 1 && ws[0]["id"] == "web/1" && ws[0]["dead"] == false && ws[0]["state"] == state
 		}
 	}
-	eventually(u.t, "the worker is listed", is("running"))
+	check.Eventually(u.t, "the worker is listed", is("running"))
 	u.run("worker", "pause", "web/1").has("sent pause to web/1")
-	eventually(u.t, "the worker is paused", is("paused"))
+	check.Eventually(u.t, "the worker is paused", is("paused"))
 	id := u.run("enqueue", "-q", "q").id()
 	time.Sleep(200 * time.Millisecond) // longer than it takes to look
 	if got := u.task(id)["state"]; got != "CREATED" {
 		u.t.Errorf("a paused worker took a task: it is %v", got)
 	}
 	u.run("worker", "resume", "web/1").has("sent resume to web/1")
-	eventually(u.t, "the worker runs", is("running"))
-	eventually(u.t, "the task is done", func() bool { return u.task(id)["state"] == "COMPLETED" })
+	check.Eventually(u.t, "the worker runs", is("running"))
+	check.Eventually(u.t, "the task is done", func() bool { return u.task(id)["state"] == "COMPLETED" })
 	u.run("worker", "list").has("web/1", "running")
 	u.run("queue", "set", "q", "--concurrency", "7").ok()
-	eventually(u.t, "the worker follows the settings", func() bool {
+	check.Eventually(u.t, "the worker follows the settings", func() bool {
 		return u.run("worker", "list", "--json").one()["concurrency"] == 7.0
 	})
 	u.run("worker", "pause", "web/1").ok()
-	eventually(u.t, "the worker is paused again", is("paused"))
+	check.Eventually(u.t, "the worker is paused again", is("paused"))
 	u.run("worker", "stop", "web/1").ok()
 	b.wait().ok()
 	if out := u.run("worker", "list").ok(); out != "" {

@@ -209,7 +209,7 @@ func newScheduleShow(a *app) *cobra.Command {
 			}
 		}
 		if !i.Last.IsZero() {
-			if err := a.say("%-11s %s, task %s", "last", i.Last.Format(timeFormat), i.LastTask); err != nil {
+			if err := a.say("%-11s %s, task %s", "last", i.Last.Format(timeFormat), i.LastTaskID); err != nil {
 				return err
 			}
 		}
@@ -269,7 +269,7 @@ func newScheduleRun(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.result(map[string]any{"task": id}, "%s", id)
+		return a.result(map[string]any{"task_id": id}, "%s", id)
 	}))
 }
 

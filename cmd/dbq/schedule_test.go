@@ -77,7 +77,7 @@ func TestScheduleVerbs(t *testing.T) {
 	id := u.run("schedule", "run", "s").id()
 	wantFields(t, "the task", u.task(id), map[string]any{"queue": "q", "state": "CREATED", "reference": nil})
 	got := u.run("schedule", "run", "s", "--json").one()
-	text, _ := got["task"].(string)
+	text, _ := got["task_id"].(string)
 	if second, err := uuid.Parse(text); err != nil || len(got) != 1 || text == id {
 		t.Errorf("run --json prints %v (%s, %v)", got, second, err)
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/bridge"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // TestServeForwardsThroughAKill forwards tasks from one file to a second one directly, and from there to a third one
@@ -136,7 +137,7 @@ bridges: [{database: shop, queue: out, forward: {database: shop, queue: in}}]
 	s := u.start("serve", "--listen", "127.0.0.1:0", "--quiet", "--config", "serve.yaml")
 	u.flags = []string{"--dsn", "a.db"}
 	var workers []map[string]any
-	eventually(t, "the bridge works", func() bool {
+	check.Eventually(t, "the bridge works", func() bool {
 		workers = u.run("worker", "list", "--json").jsonLines()
 		return len(workers) == 1
 	})

@@ -16,9 +16,9 @@ import (
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/auth/oidc"
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/bounds"
+	"github.com/dbq-go/dbq/internal/dsnredact"
 	"github.com/dbq-go/dbq/internal/duration"
-	"github.com/dbq-go/dbq/internal/limits"
-	"github.com/dbq-go/dbq/internal/redact"
 	"github.com/dbq-go/dbq/redaction"
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
@@ -220,7 +220,7 @@ func (s *server) addDatabases(cfg *serveConfig) error {
 	}
 	for _, given := range s.dsns {
 		name, dsn := "default", given
-		if before, after, _ := strings.Cut(given, "="); limits.DatabaseName(before) && before != given &&
+		if before, after, _ := strings.Cut(given, "="); bounds.DatabaseName(before) && before != given &&
 			(isDSN(after) || !isDSN(given)) {
 			name, dsn = before, after // and not host=db.example dbname=app
 		}
@@ -233,7 +233,7 @@ func (s *server) addDatabases(cfg *serveConfig) error {
 		cfg.Databases["default"] = &databaseConfig{DSN: s.getenv("DBQ_DSN"), create: s.getenv("DBQ_DSN") == ""}
 	}
 	for name, d := range cfg.Databases {
-		if !limits.DatabaseName(name) { // it may be a DSN
+		if !bounds.DatabaseName(name) { // it may be a DSN
 			return usagef("databases: a name has 1 to 32 lower-case letters, digits, - and _, and begins with a letter")
 		}
 		if d == nil {
@@ -326,7 +326,7 @@ func scrubbed(err error, dsn string) error {
 	if isFile(dsn) {
 		return err
 	}
-	return redact.Scrub(err, dsn)
+	return dsnredact.Scrub(err, dsn)
 }
 
 // place is a queue of a database of the server.

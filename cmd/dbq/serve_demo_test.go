@@ -31,7 +31,7 @@ func TestServeDemo(t *testing.T) {
 			t.Errorf("%s: %d, want %s: %s", path, status, want, body)
 		}
 	}
-	eventually(t, "a worker works", func() bool {
+	check.Eventually(t, "a worker works", func() bool {
 		status, body := s.get("/v1/db/demo/tasks?state=processing,completed&queue=orders")
 		return status == 200 && strings.Contains(body, `"holder":"shop-`)
 	})

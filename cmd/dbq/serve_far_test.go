@@ -134,8 +134,9 @@ func TestForwardThroughKillsOfTheFarSide(t *testing.T) {
 		server.kill()
 		server = u.serveProcess("--config", "far.yaml", "--listen", strings.TrimPrefix(server.url, "http://"))
 	}
-	until(ctx, t, func() bool { return got.count() >= tasks })
-	until(ctx, t, func() bool { // the last near tasks are completed after the far side has them
+	check.Eventually(t, "all tasks are handled", func() bool { return got.count() >= tasks })
+	// The last near tasks are completed after the far side has them.
+	check.Eventually(t, "all near tasks are completed", func() bool {
 		stats, err := admin.New(near).Stats(ctx, admin.CountAll())
 		return err == nil && len(stats) == 1 && stats[0].Count[dbq.StateCompleted] == tasks
 	})
@@ -151,16 +152,4 @@ func TestForwardThroughKillsOfTheFarSide(t *testing.T) {
 		}
 	}
 	t.Logf("%d deliveries failed by %d kills", deliveries.failed.Load(), kills)
-}
-
-// until waits until something is so.
-func until(ctx context.Context, t *testing.T, so func() bool) {
-	t.Helper()
-	for !so() {
-		select {
-		case <-ctx.Done():
-			t.Fatal("it takes too long")
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
 }

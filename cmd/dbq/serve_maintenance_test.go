@@ -63,7 +63,7 @@ func TestServeRemovesTasksOfQueuesWithoutGoWorkers(t *testing.T) {
 	}
 	task, waiting := s.checkout("mail"), s.checkout("mail")
 	s.complete("mail", task)
-	eventually(t, "the completed task is removed", func() bool {
+	check.Eventually(t, "the completed task is removed", func() bool {
 		status, _ := s.get("/v1/db/default/tasks/" + task.ID)
 		return status == http.StatusNotFound
 	})
@@ -101,7 +101,7 @@ func continueAWorkflow(t *testing.T, engine string) {
 	check.OK(t, err)
 	s.kill()
 	out, left, err := access.Of(c).Store.Settle(t.Context(), "steps", []store.SettleRow{
-		{LeaseKey: store.LeaseKey{Task: id, Fence: task.Fence}, Event: state.Complete}}, true)
+		{LeaseKey: store.LeaseKey{TaskID: id, Fence: task.Fence}, Event: state.Complete}}, true)
 	if err != nil || out[0].Err != nil || len(left.Changes) != 1 {
 		t.Fatalf("%+v, %d changes, %v", out, len(left.Changes), err)
 	}
@@ -172,7 +172,7 @@ func TestServeWithoutMaintenance(t *testing.T) {
 	}
 	s := u.serveProcess("--dsn", "a.db")
 	for _, id := range left {
-		eventually(t, "a server with maintenance removes what is left", func() bool {
+		check.Eventually(t, "a server with maintenance removes what is left", func() bool {
 			status, _ := s.get("/v1/db/default/tasks/" + id)
 			return status == http.StatusNotFound
 		})

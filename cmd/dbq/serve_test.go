@@ -51,7 +51,7 @@ func (b *background) serving() *serving {
 // address waits until the command has printed its address, which the pattern has as a group.
 func (b *background) address(pattern string) (at string) {
 	b.u.t.Helper()
-	eventually(b.u.t, "it prints its address", func() bool {
+	check.Eventually(b.u.t, "it prints its address", func() bool {
 		select {
 		case <-b.done:
 			b.u.t.Fatalf("dbq %q has ended: %s", b.args, b.err)

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 // certify writes a new certificate of 127.0.0.1 and its key to files, and returns a pool that has only it.
@@ -97,14 +99,14 @@ func TestServeRenewsItsCertificate(t *testing.T) {
 	renewed := trusting(u.certify("cert.pem", "key.pem", 2))
 	u.write("next.pem", u.read("key.pem"))
 	u.write("key.pem", key) // that of the old certificate: as if only one file had been replaced yet
-	eventually(t, "the server reports files that cannot be used", func() bool {
+	check.Eventually(t, "the server reports files that cannot be used", func() bool {
 		return !answers(old) || strings.Contains(s.err.String(), "the previous one is kept")
 	})
 	if !answers(old) || answers(renewed) {
 		t.Error("with files that do not belong together, it does not keep its certificate")
 	}
 	u.write("key.pem", u.read("next.pem"))
-	eventually(t, "new connections get the new certificate", func() bool { return answers(renewed) })
+	check.Eventually(t, "new connections get the new certificate", func() bool { return answers(renewed) })
 	if answers(old) {
 		t.Error("new connections get the old certificate")
 	}

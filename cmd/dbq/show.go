@@ -119,7 +119,7 @@ func describe(t dbq.Task, of string, attempts []dbq.Attempt, now time.Time) stri
 		if at.Error != "" {
 			failure = ": " + at.Error
 		}
-		line("attempt", "%d %s after %s, %s, by %s%s", at.Attempt, at.Outcome, span(at.Ended.Sub(at.Taken)),
+		line("attempt", "%d %s after %s, %s, by %s%s", at.Number, at.Outcome, span(at.Ended.Sub(at.Taken)),
 			at.Taken.Format(timeFormat), at.Worker, failure)
 	}
 	return b.String()

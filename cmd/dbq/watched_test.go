@@ -18,7 +18,7 @@ func newWatched() *watched { return &watched{} }
 // says waits for a text.
 func (w *watched) says(t *testing.T, text string) {
 	t.Helper()
-	eventually(t, "output says "+text, func() bool { return strings.Contains(w.String(), text) })
+	check.Eventually(t, "output says "+text, func() bool { return strings.Contains(w.String(), text) })
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }

@@ -68,7 +68,7 @@ func (w *work) addFlags(l *pflag.FlagSet) {
 	l.SetInterspersed(false) // what follows the program is the program's
 	l.StringVar(&w.program, "exec", "", "the `PROGRAM`; alternatively give it after the flags, with its arguments")
 	l.VarP(intWithin(&w.Concurrency, 1, 1, dbq.MaxCheckout), "concurrency", "c", "run up to `N` programs at the same time")
-	l.Var(intWithin(&w.Batch, 1000, 1, dbq.MaxCheckout), "batch",
+	l.Var(intWithin(&w.MaxCheckout, 1000, 1, dbq.MaxCheckout), "max-checkout",
 		"check out at most `N` tasks at once, but never more than programs can start")
 	durationVar(l, &w.Lease, "lease", 30*time.Second,
 		"other workers take over a crashed worker's tasks after this `TIME`").within(100*time.Millisecond, dbq.MaxLease)

@@ -71,12 +71,12 @@ func TestFirstProcessReapsOrphans(t *testing.T) {
 	}
 	b := u.spawn(cmd)
 	for _, id := range ids {
-		eventually(t, "a program has completed", func() bool { return u.task(id)["state"] == "COMPLETED" })
+		check.Eventually(t, "a program has completed", func() bool { return u.task(id)["state"] == "COMPLETED" })
 	}
 	if u.read("ppid") == "1" {
 		t.Error("the programs' parent is the first process, which cannot wait for all")
 	}
-	eventually(t, "no zombie is left", func() bool { return zombies(t, b.cmd.Process.Pid) == 0 })
+	check.Eventually(t, "no zombie is left", func() bool { return zombies(t, b.cmd.Process.Pid) == 0 })
 	b.signal(syscall.SIGTERM)
 	b.wait().ok()
 	failed := u.command(sh("exit 1", "--until-empty", "--quiet")...)

@@ -66,7 +66,7 @@ func TestWorkExitCodes(t *testing.T) {
 		fails(exitFailed, "4 tasks failed")
 	outcomes := map[any]any{}
 	for _, a := range o.jsonLines() {
-		outcomes[a["task"]] = a["outcome"]
+		outcomes[a["task_id"]] = a["outcome"]
 	}
 	for code, want := range map[string][2]string{
 		"1": {"failed", "ERROR"}, "75": {"failed", "ERROR"}, "65": {"poisoned", "POISON"}, "78": {"parked", "ERROR"},
@@ -99,7 +99,7 @@ func TestWorkKillsAfterItsTimeout(t *testing.T) {
 func TestWorkRefusesFlags(t *testing.T) {
 	u := newUser(t)
 	for flag, bad := range map[string]string{
-		"--batch": "0", "--max-attempts": "-1", "--timeout": "-1s", "--poll": "1ms", "--history": "some",
+		"--max-checkout": "0", "--max-attempts": "-1", "--timeout": "-1s", "--poll": "1ms", "--history": "some",
 		"--report-interval": "1ms",
 		"--keep-poison":     "soon", "--id": strings.Repeat("x", 201), "--drain": "0s", "--lease": "1ms",
 		"--concurrency": "0",
@@ -159,7 +159,7 @@ func TestKilledWorkersTaskIsTakenOver(t *testing.T) {
 	u := newUser(t)
 	id := u.run("enqueue", "-q", "q").id()
 	b := u.startProcess(sh(`echo $$ > pid.part; mv pid.part pid; exec sleep 1000`, "--lease", "300ms")...)
-	eventually(t, "the program runs", func() bool { return u.read("pid") != "" })
+	check.Eventually(t, "the program runs", func() bool { return u.read("pid") != "" })
 	b.signal(syscall.SIGKILL)
 	b.wait()
 	pid, err := strconv.Atoi(u.read("pid"))
@@ -192,9 +192,9 @@ func TestSignalDrains(t *testing.T) {
 			id := u.run("enqueue", "-q", "q").id()
 			left := u.run("enqueue", "-q", "q").id()
 			b := u.startProcess(sh(`touch started; until [ -e go ]; do sleep 0.01; done; echo drained`)...)
-			eventually(t, "the program runs", func() bool { return exists(u.file("started")) })
+			check.Eventually(t, "the program runs", func() bool { return exists(u.file("started")) })
 			b.signal(s)
-			eventually(t, "the other task is handed back or was never taken",
+			check.Eventually(t, "the other task is handed back or was never taken",
 				func() bool { return u.task(left)["state"] == "CREATED" })
 			u.write("go", "")
 			b.wait().ok()
@@ -213,7 +213,7 @@ const hang = `sleep 1000 & echo $! > child; echo $$ > pid.part; mv pid.part pid;
 
 func (u *user) hangs() (pids []int) {
 	u.t.Helper()
-	eventually(u.t, "the program runs", func() bool { return u.read("pid") != "" })
+	check.Eventually(u.t, "the program runs", func() bool { return u.read("pid") != "" })
 	for _, name := range []string{"pid", "child"} {
 		pid, err := strconv.Atoi(u.read(name))
 		if err != nil {
@@ -227,7 +227,7 @@ func (u *user) hangs() (pids []int) {
 func (u *user) gone(pids []int) {
 	u.t.Helper()
 	for _, pid := range pids {
-		eventually(u.t, "process "+itoa(pid)+" is gone", func() bool { return !alive(pid) })
+		check.Eventually(u.t, "process "+itoa(pid)+" is gone", func() bool { return !alive(pid) })
 	}
 }
 

@@ -52,7 +52,7 @@ func stepListing(info workflow.Info) listing[workflow.StepInfo] {
 	const most = 3 // names of needs in a line
 	names, needs := map[uuid.UUID]string{}, map[uuid.UUID][]string{}
 	for _, s := range info.Steps {
-		names[s.Task] = s.Name
+		names[s.TaskID] = s.Name
 	}
 	for _, n := range info.Needs {
 		needs[n.Child] = append(needs[n.Child], brief(names[n.Parent], 30))
@@ -61,7 +61,7 @@ func stepListing(info workflow.Info) listing[workflow.StepInfo] {
 		columns:   []string{"TASK", "QUEUE", "NAME", "STATE", "NEEDS"},
 		rightFrom: 5,
 		row: func(s workflow.StepInfo, _ time.Time) []string {
-			of := needs[s.Task]
+			of := needs[s.TaskID]
 			text := strings.Join(of[:min(len(of), most)], ", ")
 			if len(of) > most {
 				text += fmt.Sprintf(" and %d more", len(of)-most)
@@ -69,7 +69,7 @@ func stepListing(info workflow.Info) listing[workflow.StepInfo] {
 			if text == "" {
 				text = "-"
 			}
-			return []string{s.Task.String(), s.Queue, brief(s.Name, 40), s.Status(), text}
+			return []string{s.TaskID.String(), s.Queue, brief(s.Name, 40), s.Status(), text}
 		},
 	}
 }

@@ -33,7 +33,7 @@ func newOrder(u *user) workflow.Enqueued {
 func TestWorkflowShowsItsSteps(t *testing.T) {
 	u := newUser(t)
 	w := newOrder(u)
-	for _, id := range []string{w.ID.String(), w.Tasks[2].String()} {
+	for _, id := range []string{w.ID.String(), w.TaskIDs[2].String()} {
 		lines := strings.Split(strings.TrimSpace(u.run("workflow", id).ok()), "\n")
 		if len(lines) != 5 {
 			t.Fatalf("got %d lines, want a header and 4 steps: %q", len(lines), lines)
@@ -48,7 +48,7 @@ func TestWorkflowShowsItsSteps(t *testing.T) {
 			}
 		}
 	}
-	u.run("show", w.Tasks[2].String()).has(w.ID.String(), "ship")
+	u.run("show", w.TaskIDs[2].String()).has(w.ID.String(), "ship")
 	if o := u.run("workflow", w.ID.String(), "--limit", "2"); !strings.Contains(o.err, "--limit") {
 		t.Errorf("a workflow of more steps than --limit is cut without a note: %s", o.err)
 	}
@@ -64,7 +64,7 @@ func TestWorkflowFormats(t *testing.T) {
 	steps, needs := got["steps"].([]any), got["needs"].([]any)
 	ship, mail := steps[2].(map[string]any), needs[2].(map[string]any)
 	if got["id"] != id || len(steps) != 4 || len(needs) != 3 || ship["name"] != "ship" || ship["waits_for"] != 2.0 ||
-		ship["state"] != "CREATED" || mail["parent"] != ship["task"] || mail["on_failure"] != "ignore" ||
+		ship["state"] != "CREATED" || mail["parent"] != ship["task_id"] || mail["on_failure"] != "ignore" ||
 		mail["met"] != false {
 		t.Errorf("got the document %v", got)
 	}
@@ -95,7 +95,7 @@ func TestPurgeGoesPastWhatAWorkflowNeeds(t *testing.T) {
 	u := newUser(t)
 	w := newOrder(u)
 	free := u.run("enqueue", "-q", "orders").id()
-	u.run("reject", w.Tasks[0].String(), w.Tasks[1].String(), free).ok()
+	u.run("reject", w.TaskIDs[0].String(), w.TaskIDs[1].String(), free).ok()
 	got := u.run("purge", "-q", "orders", "--parked", "--limit", "1", "--yes", "--json").one()
 	if got["changed"] != 1.0 || got["more"] != true {
 		t.Errorf("got %v, want one task purged, and perhaps more", got)

@@ -36,7 +36,7 @@ func auditRolledBack(t *test) {
 		t.must(admin.New(c).OperateTx(t.ctx, tx, admin.Reject, ids[0]))
 		t.must(admin.New(c).OperateTx(t.ctx, tx, admin.Purge, ids[0]))
 		t.end(tx, commit)
-		if entries := t.audit(other, admin.AuditFilter{Task: ids[0]}); len(entries) != 2*i {
+		if entries := t.audit(other, admin.AuditFilter{TaskID: ids[0]}); len(entries) != 2*i {
 			t.Errorf("committed: %t: there are %d entries", commit, len(entries))
 		}
 	}

@@ -23,7 +23,8 @@ type Case struct {
 	Once  bool // does not depend on the strategy: runs under the default one only
 	Alone bool // loads the machine: does not run beside other cases
 	Slow  bool // takes more than four seconds on some engine
-	// needs no more than a queue of its own name: shares its tables, since making them takes longer than the case
+	// SharedTables is set if the case needs no more than a queue of its own name. It shares its tables, since making them
+	// takes longer than the case.
 	SharedTables bool
 
 	run func(t *test)

@@ -51,12 +51,12 @@ func (t *test) notices(c *dbq.Client, queue string) (out []dbq.PoisonNotice) {
 	for _, task := range t.list(c, admin.Filter{Queue: queue, Kind: dbq.KindPoison}) {
 		whole := t.get(c, task.ID)
 		n := must(kindPoisoned.Decode(whole))
-		if want := fmt.Sprintf("%s:%d", n.Task, n.Fence); whole.Reference != want {
+		if want := fmt.Sprintf("%s:%d", n.TaskID, n.Fence); whole.Reference != want {
 			t.Errorf("a notice has the reference %q, want %q", whole.Reference, want)
 		}
 		out = append(out, n)
 	}
-	slices.SortFunc(out, func(a, b dbq.PoisonNotice) int { return slices.Compare(a.Task[:], b.Task[:]) })
+	slices.SortFunc(out, func(a, b dbq.PoisonNotice) int { return slices.Compare(a.TaskID[:], b.TaskID[:]) })
 	return out
 }
 
@@ -64,7 +64,7 @@ func (t *test) notices(c *dbq.Client, queue string) (out []dbq.PoisonNotice) {
 func (t *test) wantNotices(what string, c *dbq.Client, queue string, tasks ...uuid.UUID) {
 	var got []uuid.UUID
 	for _, n := range t.notices(c, queue) {
-		got = append(got, n.Task)
+		got = append(got, n.TaskID)
 	}
 	t.wantSameIDs("notices "+what, got, tasks)
 }
@@ -80,7 +80,7 @@ func noticeWithPoison(t *test) {
 		t.Fatalf("there are %d notices, want 1", len(n))
 	}
 	now := t.get(c, poisoned.ID)
-	want := dbq.PoisonNotice{Task: poisoned.ID, Queue: "q", Kind: "mail", Reference: "r/1", Attempt: 1,
+	want := dbq.PoisonNotice{TaskID: poisoned.ID, Queue: "q", Kind: "mail", Reference: "r/1", Attempt: 1,
 		Fence: now.Fence, Error: string(now.Result), At: n[0].At, Worker: n[0].Worker}
 	t.failIf(n[0] != want || n[0].Error == "" || !n[0].At.Equal(now.Updated) || n[0].At.Before(before),
 		"the notice is %+v, want %+v", n[0], want)
@@ -135,7 +135,7 @@ func noticeByExhaustedLease(t *test) {
 	})
 	t.wantNotices("after the leases expired", c, "alerts", ids[:3]...)
 	for _, n := range t.notices(c, "alerts") {
-		now := t.get(c, n.Task)
+		now := t.get(c, n.TaskID)
 		t.failIf(n.Fence != now.Fence || n.Attempt != 1 || n.Error != string(now.Result) || n.Worker == "",
 			"the notice is %+v, and the task %s with result %q", n, show(now), now.Result)
 	}
@@ -238,7 +238,7 @@ func noticeBesideOperators(t *test) {
 		ctx, cancel := context.WithTimeout(t.ctx, 3*time.Second)
 		err = ops.PauseQueue(ctx, fmt.Sprint("beside ", level))
 		if err == nil {
-			err = ops.ConfigureQueue(ctx, "q", func(s *admin.QueueSettings) { s.Batch = 100 })
+			err = ops.ConfigureQueue(ctx, "q", func(s *admin.QueueSettings) { s.MaxCheckout = 100 })
 		}
 		cancel()
 		t.failIf(err != nil, "beside a transaction at %v: %v", level, err)

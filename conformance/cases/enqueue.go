@@ -167,7 +167,7 @@ func enqueueDuplicate(t *test) {
 		t.wantErr("enqueue beside "+s.name, err, dbq.ErrDuplicate)
 		t.failIf(got != id, "the id beside %s is %s, want the existing task's, %s", s.name, got, id)
 		var e *dbq.Error
-		t.failIf(!errors.As(err, &e) || e.Task != id || e.Queue != q.Name() || e.Class != dialect.Duplicate,
+		t.failIf(!errors.As(err, &e) || e.TaskID != id || e.Queue != q.Name() || e.Class != dialect.Duplicate,
 			"the error says %+v, want task %s, queue %q and class duplicate", e, id, q.Name())
 		t.wantUnchanged("the refused enqueue", c, before)
 		t.wantCount(c, q.Name(), 1)

@@ -14,7 +14,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/internal/redact"
+	"github.com/dbq-go/dbq/internal/dsnredact"
 )
 
 func errorCases() []Case {
@@ -85,7 +85,7 @@ func errorsMissingTable(t *test) {
 func errorsFields(t *test) {
 	c := t.open()
 	waiting := t.enqueue(c.Queue("q"), dbq.NewTask{})
-	lost := dbq.Lease{Task: waiting, Queue: "q", Fence: 7}
+	lost := dbq.Lease{TaskID: waiting, Queue: "q", Fence: 7}
 	for op, got := range map[string]struct {
 		err   error
 		queue string
@@ -95,7 +95,7 @@ func errorsFields(t *test) {
 		"purge":    {admin.New(c).Operate(t.ctx, admin.Purge, waiting), ""},
 	} {
 		var e *dbq.Error
-		t.failIf(!errors.As(got.err, &e) || e.Op != op || e.Queue != got.queue || e.Task != waiting || e.Err == nil,
+		t.failIf(!errors.As(got.err, &e) || e.Op != op || e.Queue != got.queue || e.TaskID != waiting || e.Err == nil,
 			"%s of task %s: got %#v", op, waiting, got.err)
 	}
 }
@@ -193,7 +193,7 @@ func errorsPassword(t *test) {
 				t.Errorf("the error of %s carries the password: %q in %+v", what, text, err)
 			}
 		}
-		if text := redact.TargetOf(dsn).String(); strings.Contains(text, secret) {
+		if text := dsnredact.TargetOf(dsn).String(); strings.Contains(text, secret) {
 			t.Errorf("the target of %s shows the password: %s", what, text)
 		}
 	}

@@ -201,7 +201,7 @@ func completeUntilAnswered(ctx context.Context, w *transcript.Caller, tasks []db
 // happened.
 func explainLost(ctx context.Context, w *transcript.Caller, l dbq.Lease, maybe bool) error {
 	for {
-		task, err := w.Queue.Client().Get(ctx, l.Task)
+		task, err := w.Queue.Client().Get(ctx, l.TaskID)
 		switch {
 		case err != nil && interrupted(err):
 			if err := sleep(ctx, 20*time.Millisecond); err != nil {
@@ -209,15 +209,15 @@ func explainLost(ctx context.Context, w *transcript.Caller, l dbq.Lease, maybe b
 			}
 			continue
 		case err != nil:
-			return fmt.Errorf("looking for task %s: %w", l.Task, err)
+			return fmt.Errorf("looking for task %s: %w", l.TaskID, err)
 		case task.Fence < l.Fence:
-			return fmt.Errorf("task %s has fence %d, though it was handed out under fence %d", l.Task, task.Fence, l.Fence)
+			return fmt.Errorf("task %s has fence %d, though it was handed out under fence %d", l.TaskID, task.Fence, l.Fence)
 		case task.Fence > l.Fence: // it was taken over
 		case task.State == dbq.StateCompleted && maybe: // the earlier try's doing
 		default:
 			return fmt.Errorf("task %s is %v under fence %d, the same as that of the completion that answered that the lease "+
 				"is lost (an earlier try may have happened: %v)",
-				l.Task, task.State, task.Fence, maybe)
+				l.TaskID, task.State, task.Fence, maybe)
 		}
 		return nil
 	}

@@ -701,11 +701,12 @@ func (t *test) repeatEnqueue(what string, direct *dbq.Client, f faultCall, s *fa
 	var err error
 	if f.name == "Enqueue" {
 		var e *dbq.Error
-		if !errors.As(s.err, &e) || e.Task == uuid.Nil {
+		if !errors.As(s.err, &e) || e.TaskID == uuid.Nil {
 			t.Errorf("%s, %s: the error does not have the id to repeat it with: %v", f.name, what, s.err)
 			return
 		}
-		if _, err = q.Enqueue(t.ctx, dbq.NewTask{ID: e.Task, Payload: []byte("payload")}); errors.Is(err, dbq.ErrDuplicate) {
+		_, err = q.Enqueue(t.ctx, dbq.NewTask{ID: e.TaskID, Payload: []byte("payload")})
+		if errors.Is(err, dbq.ErrDuplicate) {
 			err = nil
 		}
 	} else {

@@ -489,7 +489,7 @@ func afterLimited(t *test, l admin.QueueLimits, q *dbq.Queue, s *faultRun) {
 	complete := func(leased []dbq.Task) {
 		var ss []dbq.Settlement
 		for _, task := range leased { // also those whose lease was not returned, since its answer was lost
-			ss = append(ss, settlement(dbq.Lease{Task: task.ID, Queue: s.queue, Fence: task.Fence}, dbq.Completed(nil)))
+			ss = append(ss, settlement(dbq.Lease{TaskID: task.ID, Queue: s.queue, Fence: task.Fence}, dbq.Completed(nil)))
 		}
 		t.settleAll(q, ss)
 	}
@@ -617,7 +617,7 @@ func fourSteps(q *dbq.Queue) []workflow.Step {
 
 func callEnqueueWorkflow(ctx context.Context, q *dbq.Queue, s *faultRun) error {
 	w, err := workflow.Enqueue(ctx, q.Client(), fourSteps(q))
-	s.ids = w.Tasks
+	s.ids = w.TaskIDs
 	return err
 }
 
@@ -641,7 +641,7 @@ func afterEnqueueWorkflow(t *test, direct *dbq.Client, s *faultRun) {
 	q := direct.Queue(s.queue)
 	_, err := workflow.Enqueue(t.ctx, direct, fourSteps(q))
 	if e := (*dbq.Error)(nil); errors.Is(err, dbq.ErrDuplicate) && errors.As(err, &e) {
-		id, _, err := workflow.Of(t.ctx, direct, e.Task)
+		id, _, err := workflow.Of(t.ctx, direct, e.TaskID)
 		t.must(err)
 		info := must(workflow.Get(t.ctx, direct, id, workflow.MaxSteps))
 		if len(info.Steps) != 4 || len(info.Needs) != 4 {

@@ -92,7 +92,7 @@ func fleetPauseUnderLoad(t *test) {
 
 func fleetConfigureTogether(t *test) {
 	changes := []func(s *admin.QueueSettings){
-		func(s *admin.QueueSettings) { s.Concurrency = 1 }, func(s *admin.QueueSettings) { s.Batch = 2 },
+		func(s *admin.QueueSettings) { s.Concurrency = 1 }, func(s *admin.QueueSettings) { s.MaxCheckout = 2 },
 		func(s *admin.QueueSettings) { s.Poll = 3 * time.Second }, func(s *admin.QueueSettings) { s.MaxAttempts = 4 },
 		func(s *admin.QueueSettings) { s.History = dbq.HistoryNone },
 		func(s *admin.QueueSettings) { s.Retention.Poison = time.Hour },
@@ -102,7 +102,7 @@ func fleetConfigureTogether(t *test) {
 		t.must(ops.ConfigureQueue(ctx, "q", changes[i]))
 	})
 	s, err := ops.QueueSettings(t.ctx, "q")
-	if want := (admin.QueueSettings{Concurrency: 1, Batch: 2, Poll: 3 * time.Second, MaxAttempts: 4,
+	if want := (admin.QueueSettings{Concurrency: 1, MaxCheckout: 2, Poll: 3 * time.Second, MaxAttempts: 4,
 		History:   dbq.HistoryNone,
 		Retention: dbq.Retention{Poison: time.Hour}}); err != nil || s != want {
 		t.Errorf("got %+v, %v, want %+v", s, err, want)

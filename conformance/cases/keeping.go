@@ -46,7 +46,7 @@ func keepingCases() []Case {
 func (t *test) record(q *dbq.Queue, as ...dbq.Attempt) {
 	rows := make([]sqlrun.AttemptRow, len(as))
 	for i, a := range as {
-		rows[i] = sqlrun.AttemptRow{Task: a.Task, Attempt: int64(a.Attempt), Fence: a.Fence, Outcome: string(a.Outcome),
+		rows[i] = sqlrun.AttemptRow{Task: a.TaskID, Attempt: int64(a.Number), Fence: a.Fence, Outcome: string(a.Outcome),
 			Taken: a.Taken.UnixMicro(), Ended: a.Ended.UnixMicro(), Worker: a.Worker, Error: []byte(a.Error)}
 	}
 	t.must(access.Of(q.Client()).Store.Record(t.ctx, q.Name(), rows))
@@ -57,16 +57,16 @@ func keepingAttempts(t *test) {
 	id, other := dbq.NewID(), dbq.NewID()
 	at := time.Date(2026, 3, 29, 1, 59, 59, 123456000, time.UTC)
 	want := []dbq.Attempt{
-		{Task: id, Queue: "q", Attempt: 1, Fence: 1, Outcome: dbq.AttemptFailed, Taken: at, Ended: at.Add(time.Second),
+		{TaskID: id, Queue: "q", Number: 1, Fence: 1, Outcome: dbq.AttemptFailed, Taken: at, Ended: at.Add(time.Second),
 			Worker: "wörker 1", Error: "no \xff' \"mail\""},
-		{Task: id, Queue: "q", Attempt: 2, Fence: 2, Outcome: dbq.AttemptReleased, Taken: at, Ended: at, Worker: "w"},
-		{Task: id, Queue: "q", Attempt: 2, Fence: 3, Outcome: dbq.AttemptCrashed, Taken: at, Ended: at.Add(time.Hour),
+		{TaskID: id, Queue: "q", Number: 2, Fence: 2, Outcome: dbq.AttemptReleased, Taken: at, Ended: at, Worker: "w"},
+		{TaskID: id, Queue: "q", Number: 2, Fence: 3, Outcome: dbq.AttemptCrashed, Taken: at, Ended: at.Add(time.Hour),
 			Worker: ""},
-		{Task: id, Queue: "q", Attempt: 3, Fence: 4, Outcome: dbq.AttemptPoisoned, Taken: at, Ended: at, Worker: "w",
+		{TaskID: id, Queue: "q", Number: 3, Fence: 4, Outcome: dbq.AttemptPoisoned, Taken: at, Ended: at, Worker: "w",
 			Error: "x"},
 	}
 	t.record(q, want[2],
-		dbq.Attempt{Task: other, Attempt: 1, Fence: 1, Outcome: dbq.AttemptCompleted, Taken: at, Ended: at}, want[0])
+		dbq.Attempt{TaskID: other, Number: 1, Fence: 1, Outcome: dbq.AttemptCompleted, Taken: at, Ended: at}, want[0])
 	t.record(q, want[3], want[1], want[0])
 	changed := want[0]
 	changed.Error, changed.Outcome = "another story", dbq.AttemptCompleted
@@ -97,7 +97,7 @@ func keepingTakenOver(t *test) {
 	if was == nil {
 		t.Fatalf("the checkout does not report that it took the task over")
 	}
-	if was.Task != first.ID || was.Queue != "q" || was.Attempt != 1 || was.Fence != first.Fence ||
+	if was.TaskID != first.ID || was.Queue != "q" || was.Number != 1 || was.Fence != first.Fence ||
 		was.Outcome != dbq.AttemptCrashed ||
 		was.Worker != c.Info().ID || !strings.HasPrefix(row.Holder, was.Worker+"#") || !was.Taken.Equal(row.Updated) ||
 		!was.Ended.Equal(row.LeaseUntil) || was.Taken.Before(before.Add(-time.Second)) {
@@ -157,7 +157,7 @@ func keepingClean(t *test) {
 	cancelled := t.enqueue(q, dbq.NewTask{Delay: long})
 	t.operate(c, admin.Cancel, cancelled)
 	kept := t.settleNew(other, dbq.NewTask{}, dbq.Completed(nil))
-	t.record(q, dbq.Attempt{Task: completed, Attempt: 1, Fence: 1, Outcome: dbq.AttemptCompleted, Ended: t.now(c)})
+	t.record(q, dbq.Attempt{TaskID: completed, Number: 1, Fence: 1, Outcome: dbq.AttemptCompleted, Ended: t.now(c)})
 	t.awaitAge(c, kept.ID, keep)
 	clean := func(r dbq.Retention, tasks, attempts int) {
 		done := t.clean(q, r)
@@ -317,7 +317,7 @@ func (t *test) wantAttempts(c *dbq.Client, id uuid.UUID, want string) []dbq.Atte
 	as := t.attemptsOf(c, id)
 	var got []string
 	for i, a := range as {
-		got = append(got, fmt.Sprintf("%d %s", a.Attempt, a.Outcome))
+		got = append(got, fmt.Sprintf("%d %s", a.Number, a.Outcome))
 		t.failIf(a.Worker != c.Info().ID || a.Queue == "" || a.Taken.IsZero() || a.Ended.Before(a.Taken),
 			"%+v: want its queue, its worker, and when it began and ended", a)
 		if i > 0 && a.Fence <= as[i-1].Fence {
@@ -404,7 +404,7 @@ func (t *test) wantEveryAttempt(c *dbq.Client, task dbq.Task) {
 			break
 		}
 		next = a.Fence + 1
-		exhausted := a.Outcome == dbq.AttemptCrashed && a.Attempt >= task.MaxAttempts
+		exhausted := a.Outcome == dbq.AttemptCrashed && a.Number >= task.MaxAttempts
 		if a.Outcome == dbq.AttemptRevoked || a.Outcome == dbq.AttemptCancelled || exhausted {
 			next++
 		}

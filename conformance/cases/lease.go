@@ -75,7 +75,7 @@ func leaseCases() []Case {
 // wantLost makes every call of a holder with a lease that is not valid any more, and wants ErrLeaseLost and an
 // unchanged row.
 func (t *test) wantLost(when string, q *dbq.Queue, l dbq.Lease) {
-	before := t.get(q.Client(), l.Task)
+	before := t.get(q.Client(), l.TaskID)
 	want := func(call string, err error) {
 		t.wantErr(call+" "+when, err, dbq.ErrLeaseLost)
 		t.wantUnchanged(call+" "+when, q.Client(), before)
@@ -118,7 +118,7 @@ func leaseExtend(t *test) {
 		t.Errorf("after an extension to an hour got %s, want a lease far beyond %v under fence %d", show(row), firstEnd,
 			task.Fence)
 	}
-	t.failIf(renewed.Fence != task.Lease.Fence || renewed.Task != task.ID || !renewed.Until.After(task.Lease.Until),
+	t.failIf(renewed.Fence != task.Lease.Fence || renewed.TaskID != task.ID || !renewed.Until.After(task.Lease.Until),
 		"extend returned %+v for %+v, want the same fence and a later end", renewed, task.Lease)
 	// An expired lease that is extended before a takeover keeps others out as well.
 	other := t.takeNew(q, dbq.NewTask{}, short)
@@ -143,7 +143,7 @@ func leaseExtendMany(t *test) {
 	n := min(2*t.statements().Extend.Max+1, 3000)
 	leases := leasesOf(t.takeAll(q, n, time.Minute))
 	t.must(q.Complete(t.ctx, leases[0], nil))
-	t.operate(c, admin.Revoke, leases[n-1].Task)
+	t.operate(c, admin.Revoke, leases[n-1].TaskID)
 	leases[n/2].Fence++
 	lostAt := []int{0, n / 2, n - 1}
 	renewed, lost, err := q.ExtendMany(t.ctx, leases, long)
@@ -152,14 +152,15 @@ func leaseExtendMany(t *test) {
 		t.Fatalf("%d renewed and %d lost, want %d and %d", len(renewed), len(lost), n-len(lostAt), len(lostAt))
 	}
 	for i, at := range lostAt {
-		t.failIf(lost[i].Task != leases[at].Task, "lost lease %d is of task %s, want %s", i, lost[i].Task, leases[at].Task)
+		got, want := lost[i].TaskID, leases[at].TaskID
+		t.failIf(got != want, "lost lease %d is of task %s, want %s", i, got, want)
 	}
 	r := 0
 	for i, l := range leases {
 		if slices.Contains(lostAt, i) {
 			continue
 		}
-		if renewed[r].Task != l.Task || renewed[r].Fence != l.Fence || !renewed[r].Until.After(l.Until) {
+		if renewed[r].TaskID != l.TaskID || renewed[r].Fence != l.Fence || !renewed[r].Until.After(l.Until) {
 			t.Fatalf("renewed lease %d is %+v, want that of %+v with a later end", r, renewed[r], l)
 		}
 		r++
@@ -193,7 +194,7 @@ func leaseUntil(t *test) {
 	c, q := t.openQueue()
 	check := func(what string, l dbq.Lease) {
 		now := t.now(c) // read first, so what is left there is at least what is left here
-		there := t.get(c, l.Task).LeaseUntil.Sub(now)
+		there := t.get(c, l.TaskID).LeaseUntil.Sub(now)
 		if here := time.Until(l.Until); here > there {
 			t.Errorf("after %s the holder has %v left, by the database %v", what, here, there)
 		}
@@ -369,7 +370,7 @@ func (t *test) manyCompleted(c *dbq.Client, q *dbq.Queue, to dbq.State, ending d
 	out := must(q.SettleMany(t.ctx, ends))
 	for i, end := range ends {
 		before, was := lost[i]
-		switch id := end.Lease.Task; {
+		switch id := end.Lease.TaskID; {
 		case was:
 			t.wantErr("completing with a lost lease", out[i].Err, dbq.ErrLeaseLost)
 			t.wantUnchanged("completing with a lost lease", c, before)
@@ -426,7 +427,7 @@ func leaseEarlierLife(t *test) {
 			task = t.take(q, long)
 			next(task)
 		}
-		t.record(q, dbq.Attempt{Task: id, Attempt: task.Attempt, Fence: task.Fence, Outcome: dbq.AttemptCompleted,
+		t.record(q, dbq.Attempt{TaskID: id, Number: task.Attempt, Fence: task.Fence, Outcome: dbq.AttemptCompleted,
 			Taken: time.Now(), Ended: time.Now(), Worker: "w"})
 		old := leases[:len(leases)-1]
 		lost, err := completeAll(t.ctx, q, old)
@@ -702,7 +703,7 @@ func lapseUncounted(t *test) {
 		t.failIf(task.Attempt != attempt || row.Attempt != attempt || task.Lapses != lapses || row.Lapses != lapses,
 			"checkout returned attempt %d after %d lapses, the row %d after %d; want %d after %d",
 			task.Attempt, task.Lapses, row.Attempt, row.Lapses, attempt, lapses)
-		if a := task.TakenOver; was != "" && (a == nil || a.Outcome != was || a.Attempt != wasAttempt || a.Worker != "w") {
+		if a := task.TakenOver; was != "" && (a == nil || a.Outcome != was || a.Number != wasAttempt || a.Worker != "w") {
 			t.Errorf("the attempt before is %+v, want attempt %d of w, %s", a, wasAttempt, was)
 		}
 		t.awaitExpiry(c, id)
@@ -730,7 +731,8 @@ func lapseStarted(t *test) {
 	for range 2 { // marking twice is marking once
 		marked, lost, err := access.MarkStarted(t.ctx, q, leases)
 		t.must(err)
-		if len(marked) != n-2 || len(lost) != 2 || lost[0].Task != leases[0].Task || lost[1].Task != leases[n/2].Task {
+		if len(marked) != n-2 || len(lost) != 2 ||
+			lost[0].TaskID != leases[0].TaskID || lost[1].TaskID != leases[n/2].TaskID {
 			t.Fatalf("%d marked and %d lost, want %d and the 2 that are not held", len(marked), len(lost), n-2)
 		}
 	}

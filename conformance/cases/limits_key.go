@@ -383,7 +383,7 @@ func keyRateTakeovers(t *test) {
 		t.failIf(!waiting[task.ID] || task.Attempt != 2,
 			"attempt %d of task %s started, want the second of those that waited", task.Attempt, task.ID)
 		t.must(other.Complete(t.ctx, task.Lease, nil))
-		if as := t.attemptsOf(c, task.ID); len(as) != 2 || as[1].Attempt != 2 {
+		if as := t.attemptsOf(c, task.ID); len(as) != 2 || as[1].Number != 2 {
 			t.Errorf("the attempts are %+v, want one that crashed and the second", as)
 		}
 	}

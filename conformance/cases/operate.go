@@ -96,7 +96,7 @@ func operatePast(t *test) {
 	ops := admin.New(c)
 	w := t.enqueueSteps(c, stepsOf(q, []string{"a"}, []string{"b"}, []string{"c"}, []string{"d", "a", "b", "c"}))
 	free := t.enqueue(q, dbq.NewTask{})
-	needed := w.Tasks[:3]
+	needed := w.TaskIDs[:3]
 	for _, id := range append(slices.Clone(needed), free) {
 		t.operate(c, admin.Reject, id)
 	}
@@ -382,7 +382,7 @@ func operateRevoked(t *test) {
 			continue
 		}
 		a := as[0]
-		if a.Outcome != dbq.AttemptRevoked || a.Error != want || a.Fence != task.Fence || a.Attempt != 1 || a.Queue != "q" ||
+		if a.Outcome != dbq.AttemptRevoked || a.Error != want || a.Fence != task.Fence || a.Number != 1 || a.Queue != "q" ||
 			a.Worker == "" {
 			t.Errorf("recorded %+v, want attempt 1 under fence %d, revoked, with %q", a, task.Fence, want)
 		}

@@ -190,14 +190,14 @@ func heldAndSettled(rs []transcript.Record) (held, settled int) {
 	begun := map[uuid.UUID]bool{}
 	for _, r := range rs {
 		if r.Event == state.Complete {
-			begun[r.Task] = true
+			begun[r.TaskID] = true
 			if r.Answer == transcript.Happened {
 				settled++
 			}
 		}
 	}
 	for _, r := range rs {
-		if r.Event == state.Checkout && r.Answer == transcript.Happened && !begun[r.Task] {
+		if r.Event == state.Checkout && r.Answer == transcript.Happened && !begun[r.TaskID] {
 			held++
 		}
 	}
@@ -376,7 +376,8 @@ func childWorker(ctx context.Context, w *transcript.Caller, s childSpec) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
 	defer stop()
 	e := effects{w.Queue, s.Table, s.Name}
-	return (&worker.Worker{Queue: w.Queue, Handler: e.handler(s.Pause), Concurrency: 2, Batch: s.Batch[0], Lease: s.Lease,
+	return (&worker.Worker{Queue: w.Queue, Handler: e.handler(s.Pause), Concurrency: 2, MaxCheckout: s.Batch[0],
+		Lease:   s.Lease,
 		Backoff: soon,
 		Tuning:  worker.Tuning{PollMax: 100 * time.Millisecond, Grace: defaultPatience}}).Run(ctx)
 }

@@ -91,7 +91,7 @@ func progressSeen(t *test) {
 func (t *test) expireNow(q *dbq.Queue, l dbq.Lease) {
 	l.Progress = nil
 	must(q.Extend(t.ctx, l, short))
-	t.awaitExpiry(q.Client(), l.Task)
+	t.awaitExpiry(q.Client(), l.TaskID)
 }
 
 func progressTakeover(t *test) {
@@ -266,7 +266,7 @@ func progressEnds(t *test) {
 			t.failIf(task.State != dbq.StateProcessing && task.Progress != nil,
 				"%v task %s has the progress %q, want nil", task.State, task.ID, task.Progress)
 		}
-		t.wantProgress("completed", c, ls[0].Task, "")
+		t.wantProgress("completed", c, ls[0].TaskID, "")
 		must(q.SettleMany(t.ctx, allTo(dbq.Deleted(), ls...))) // those that are left
 	}
 	id := dbq.NewID()
@@ -315,8 +315,8 @@ func progressBatch(t *test) {
 	for i, task := range t.checkout(q, n, long) {
 		l := task.Lease
 		if i%3 > 0 {
-			want[l.Task] = fmt.Sprintf("%d %s", i, long4000[:i%2*(dbq.MaxProgress-10)])
-			l.Progress = []byte(want[l.Task])
+			want[l.TaskID] = fmt.Sprintf("%d %s", i, long4000[:i%2*(dbq.MaxProgress-10)])
+			l.Progress = []byte(want[l.TaskID])
 		}
 		ls = append(ls, l)
 	}
@@ -336,8 +336,8 @@ func progressBatch(t *test) {
 	ss := make([]dbq.Settlement, n)
 	for i, l := range ls { // the leases of the checkout
 		if l.Progress = nil; i%5 == 0 {
-			want[l.Task] = "with the settlement"
-			l.Progress = []byte(want[l.Task])
+			want[l.TaskID] = "with the settlement"
+			l.Progress = []byte(want[l.TaskID])
 		}
 		ss[i] = dbq.Settlement{Lease: l, Outcome: dbq.RetryIn(0, errBoom)}
 	}

@@ -45,10 +45,10 @@ func renewalLocked(t *test) {
 	t.failIf(len(still) != len(leases),
 		"%d of %d leases are still held before the transaction commits, want all", len(still), len(leases))
 	t.must(tx.Commit())
-	t.wantState(c, leases[7].Task, dbq.StateCompleted)
+	t.wantState(c, leases[7].TaskID, dbq.StateCompleted)
 	renewed, lost, err = q.ExtendMany(ctx, leases, long)
 	t.must(err)
-	t.failIf(len(renewed) != len(leases)-1 || len(lost) != 1 || lost[0].Task != leases[7].Task,
+	t.failIf(len(renewed) != len(leases)-1 || len(lost) != 1 || lost[0].TaskID != leases[7].TaskID,
 		"after the commit %d leases were renewed and %d are lost, want only that of the completed task lost",
 		len(renewed), len(lost))
 }
@@ -101,7 +101,7 @@ func renewalKeepsOut(t *test) {
 			t.Fatalf("renewals met a takeover in none of %d rounds", round)
 		}
 		leases := leasesOf(t.takeAll(q, each, short))
-		t.awaitExpiry(c, leases[len(leases)-1].Task)
+		t.awaitExpiry(c, leases[len(leases)-1].TaskID)
 		var renewed []dbq.Lease
 		var taken []dbq.Task
 		begin, pause := time.Now(), time.Duration(t.rand.Int64N(int64(took)))
@@ -120,8 +120,8 @@ func renewalKeepsOut(t *test) {
 		})
 		for _, l := range renewed {
 			for _, task := range taken {
-				if task.ID == l.Task {
-					t.Fatalf("task %s was renewed under fence %d and taken over under fence %d", l.Task, l.Fence, task.Fence)
+				if task.ID == l.TaskID {
+					t.Fatalf("task %s was renewed under fence %d and taken over under fence %d", l.TaskID, l.Fence, task.Fence)
 				}
 			}
 		}

@@ -370,14 +370,14 @@ func (t *test) useEverything(c *dbq.Client, name string) {
 	var attempts []dbq.Attempt
 	for _, task := range tasks[3:] {
 		rest = append(rest, task.Lease)
-		attempts = append(attempts, dbq.Attempt{Task: task.ID, Attempt: 1, Fence: task.Fence, Outcome: dbq.AttemptCompleted})
+		attempts = append(attempts, dbq.Attempt{TaskID: task.ID, Number: 1, Fence: task.Fence, Outcome: dbq.AttemptCompleted})
 	}
 	lost, err := completeAll(t.ctx, q, rest)
 	if err != nil || len(lost) > 0 {
 		t.Fatalf("%s: completing %d tasks lost %d, error %v", name, len(rest), len(lost), err)
 	}
 	t.record(q, attempts...)
-	t.awaitAge(c, rest[len(rest)-1].Task, keep)
+	t.awaitAge(c, rest[len(rest)-1].TaskID, keep)
 	if done := t.clean(q, dbq.Retention{Completed: keep, Archive: true}); done.Tasks != n-2 {
 		t.Fatalf("%s: cleaned %+v, want %d tasks", name, done, n-2)
 	}

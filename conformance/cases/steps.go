@@ -195,7 +195,7 @@ func (t *test) awaitExpiry(c *dbq.Client, id uuid.UUID) {
 func (t *test) expireLeases(q *dbq.Queue) {
 	var leases []dbq.Lease
 	for _, task := range t.list(q.Client(), admin.Filter{Queue: q.Name(), States: []dbq.State{dbq.StateProcessing}}) {
-		leases = append(leases, dbq.Lease{Task: task.ID, Queue: q.Name(), Fence: task.Fence})
+		leases = append(leases, dbq.Lease{TaskID: task.ID, Queue: q.Name(), Fence: task.Fence})
 	}
 	_, _, err := q.ExtendMany(t.ctx, leases, short)
 	t.must(err)
@@ -491,9 +491,9 @@ func callsTx(q *dbq.Queue, l dbq.Lease) []call {
 		{name: "SettleTx with an error", tx: func(ctx context.Context, tx dbq.Tx) error {
 			return q.SettleTx(ctx, tx, l, dbq.Failed(errBoom))
 		}},
-		{name: "GetTx", tx: func(ctx context.Context, tx dbq.Tx) error { _, err := c.GetTx(ctx, tx, l.Task); return err }},
+		{name: "GetTx", tx: func(ctx context.Context, tx dbq.Tx) error { _, err := c.GetTx(ctx, tx, l.TaskID); return err }},
 		{name: "OperateTx", tx: func(ctx context.Context, tx dbq.Tx) error {
-			return admin.New(c).OperateTx(ctx, tx, admin.Revoke, l.Task, admin.By("ann"))
+			return admin.New(c).OperateTx(ctx, tx, admin.Revoke, l.TaskID, admin.By("ann"))
 		}},
 		{name: "workflow.EnqueueTx", tx: func(ctx context.Context, tx dbq.Tx) error {
 			_, err := workflow.EnqueueTx(ctx, tx, c, stepsOf(q, []string{"one"}, []string{"two", "one"}))
@@ -506,19 +506,19 @@ func callsTx(q *dbq.Queue, l dbq.Lease) []call {
 func allCalls(c *dbq.Client, l dbq.Lease) []call {
 	q := c.Queue("q")
 	calls := slices.Concat(queueCalls(q, l), callsTx(q, l), []call{
-		{name: "get", plain: func(ctx context.Context) error { _, err := c.Get(ctx, l.Task); return err }},
+		{name: "get", plain: func(ctx context.Context) error { _, err := c.Get(ctx, l.TaskID); return err }},
 		{
 			name:  "list",
 			plain: func(ctx context.Context) error { _, err := admin.New(c).List(ctx, admin.Filter{}); return err },
 		},
 		{name: "stats", plain: func(ctx context.Context) error { _, err := admin.New(c).Stats(ctx); return err }},
-		{name: "wait", plain: func(ctx context.Context) error { _, err := c.Wait(ctx, l.Task); return err }},
+		{name: "wait", plain: func(ctx context.Context) error { _, err := c.Wait(ctx, l.TaskID); return err }},
 		{name: "now", plain: func(ctx context.Context) error { _, err := c.Now(ctx); return err }},
 	})
 	for _, tr := range state.ByOperator() {
 		calls = append(calls,
 			call{name: string(tr.Event), plain: func(ctx context.Context) error {
-				return admin.New(c).Operate(ctx, tr.Event, l.Task)
+				return admin.New(c).Operate(ctx, tr.Event, l.TaskID)
 			}},
 			call{name: string(tr.Event) + " by filter", plain: func(ctx context.Context) error {
 				_, err := admin.New(c).OperateMany(ctx, tr.Event, admin.Filter{Limit: 10})

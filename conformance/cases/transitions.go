@@ -154,7 +154,7 @@ func actions() []action {
 // leaseOn returns a lease with the fence that the row has now, so that only the task's state can make a call with it
 // fail.
 func leaseOn(before dbq.Task) dbq.Lease {
-	return dbq.Lease{Task: before.ID, Queue: before.Queue, Fence: before.Fence, Until: time.Now().Add(long)}
+	return dbq.Lease{TaskID: before.ID, Queue: before.Queue, Fence: before.Fence, Until: time.Now().Add(long)}
 }
 
 // transitionCases are a case for each action in each situation.
@@ -249,7 +249,7 @@ func checkoutFrom(t *test, before dbq.Task, want bool) error {
 		t.Errorf("checkout returned %d tasks, want the task: %v", len(tasks), want)
 	}
 	for _, task := range tasks {
-		if l := task.Lease; l.Task != task.ID || l.Queue != before.Queue || l.Fence != task.Fence {
+		if l := task.Lease; l.TaskID != task.ID || l.Queue != before.Queue || l.Fence != task.Fence {
 			t.Errorf("the lease is %+v, want that of task %s with fence %d", l, task.ID, task.Fence)
 		}
 	}

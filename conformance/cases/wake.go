@@ -173,10 +173,10 @@ func wakeOperators(t *test) {
 	must(access.Of(c).Control.Report(t.ctx, control.Worker{ID: "w", Queue: "q"}, time.Hour))
 	for name, operator := range operators {
 		ops := admin.New(operator)
-		t.must(ops.ConfigureQueue(t.ctx, "another", func(s *admin.QueueSettings) { s.Batch = 7 }))
+		t.must(ops.ConfigureQueue(t.ctx, "another", func(s *admin.QueueSettings) { s.MaxCheckout = 7 }))
 		t.enqueue(operator.Queue("q"), dbq.NewTask{})
 		t.failIf(receives(w.C(), 50*time.Millisecond), "woken by an enqueue, or by another queue's settings")
-		t.must(ops.ConfigureQueue(t.ctx, "q", func(s *admin.QueueSettings) { s.Batch++ }))
+		t.must(ops.ConfigureQueue(t.ctx, "q", func(s *admin.QueueSettings) { s.MaxCheckout++ }))
 		t.failIf(!receives(w.C(), t.Patience), "not woken by settings from %s", name)
 		t.must(ops.CommandWorker(t.ctx, "w", dbq.CommandPause))
 		t.failIf(!receives(w.C(), t.Patience), "not woken by a command from %s", name)

@@ -215,7 +215,7 @@ func workerCut(t *test) {
 	ids := t.enqueueMany(direct.Queue("work"), t.load(300), func(_ int, nt *dbq.NewTask) { nt.MaxAttempts = 1000 })
 	q := c.Queue("work")
 	e := effects{q, table, "worker"}
-	stop := t.runWorker(worker.Worker{Queue: q, Concurrency: 8, Batch: 20, Lease: 2 * time.Second, Backoff: soon,
+	stop := t.runWorker(worker.Worker{Queue: q, Concurrency: 8, MaxCheckout: 20, Lease: 2 * time.Second, Backoff: soon,
 		Tuning: worker.Tuning{PollMax: 100 * time.Millisecond},
 		Handler: worker.Func(func(ctx context.Context, task dbq.Task) error {
 			time.Sleep(5 * time.Millisecond)
@@ -517,7 +517,7 @@ const crashingKind = "killer"
 
 // childCrashingTasks runs a worker, some of whose handlers kill its process, until its standard input ends.
 func childCrashingTasks(ctx context.Context, w *transcript.Caller, s childSpec) error {
-	return (&worker.Worker{Queue: w.Queue, Concurrency: 5, Batch: s.Batch[0], Lease: s.Lease,
+	return (&worker.Worker{Queue: w.Queue, Concurrency: 5, MaxCheckout: s.Batch[0], Lease: s.Lease,
 		Tuning: worker.Tuning{PollMax: 100 * time.Millisecond, Grace: defaultPatience},
 		Handler: worker.Func(func(_ context.Context, task dbq.Task) error {
 			if task.Kind == crashingKind {

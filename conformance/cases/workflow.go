@@ -120,7 +120,7 @@ func workflowOrder(t *test) {
 	w := t.enqueueSteps(c, ss)
 	byID, ids := map[uuid.UUID]workflow.Step{}, map[string]uuid.UUID{}
 	for i, s := range ss {
-		byID[w.Tasks[i]], ids[s.Name] = s, w.Tasks[i]
+		byID[w.TaskIDs[i]], ids[s.Name] = s, w.TaskIDs[i]
 	}
 	var mu sync.Mutex
 	done, taken := map[uuid.UUID]bool{}, map[uuid.UUID]int{}
@@ -168,7 +168,7 @@ func workflowAtOnce(t *test) {
 		t.concurrently(2, func(ctx context.Context, i int) {
 			t.must(clients[i].Queue("q").Complete(ctx, tasks[i].Lease, nil))
 		})
-		t.completeNext("after both", q, w.Tasks[2])
+		t.completeNext("after both", q, w.TaskIDs[2])
 	}
 }
 
@@ -185,13 +185,13 @@ func workflowFanOut(t *test) {
 	t.must(q.Complete(t.ctx, first.Lease, nil))
 	parts := t.takeN(q, n, long)
 	for part := range slices.Chunk(parts, 200) {
-		t.wantWaiting("before the last part", c, w.Tasks[n+1])
+		t.wantWaiting("before the last part", c, w.TaskIDs[n+1])
 		done := allTo(dbq.Completed(nil), leasesOf(part)...)
 		t.settleAll(q, done)
 	}
-	t.completeNext("at the end", q, w.Tasks[n+1])
+	t.completeNext("at the end", q, w.TaskIDs[n+1])
 	info := must(workflow.Get(t.ctx, c, w.ID, workflow.MaxSteps))
-	t.failIf(first.ID != w.Tasks[0] || len(info.Steps) != n+2 || len(info.Needs) != 2*n || info.Cut,
+	t.failIf(first.ID != w.TaskIDs[0] || len(info.Steps) != n+2 || len(info.Needs) != 2*n || info.Cut,
 		"got %s first, %d steps and %d needs", show(first), len(info.Steps), len(info.Needs))
 	t.wantNone("at the end", q)
 }
@@ -222,23 +222,23 @@ func workflowFailure(t *test) {
 		ss[2].OnFailure, ss[3].OnFailure = workflow.WaitStep, workflow.IgnoreFailure
 		w := t.enqueueSteps(c, ss)
 		t.failures(q)[how](t.take(q, long))
-		t.completeNext("after "+how, q, w.Tasks[3])
-		t.wantWaiting("after "+how, c, w.Tasks[2])
-		for _, id := range []uuid.UUID{w.Tasks[1], w.Tasks[4]} {
+		t.completeNext("after "+how, q, w.TaskIDs[3])
+		t.wantWaiting("after "+how, c, w.TaskIDs[2])
+		for _, id := range []uuid.UUID{w.TaskIDs[1], w.TaskIDs[4]} {
 			t.eventually("what needs the task is cancelled after "+how, func() bool {
 				task := t.get(c, id)
 				return task.State == dbq.StatePoison && task.Cancelled
 			})
 		}
-		reason := fmt.Sprintf(`cancelled by dbq: it needs "parent" (%s), which is in POISON`, w.Tasks[0])
-		if got := string(t.get(c, w.Tasks[1]).Result); got != reason {
+		reason := fmt.Sprintf(`cancelled by dbq: it needs "parent" (%s), which is in POISON`, w.TaskIDs[0])
+		if got := string(t.get(c, w.TaskIDs[1]).Result); got != reason {
 			t.Errorf("after %s the reason is %q, want %q", how, got, reason)
 		}
 		// An operator retries the parent: what waits goes on, and what was cancelled stays so.
-		t.operate(c, admin.Reenqueue, w.Tasks[0])
-		t.completeNext("after the retry", q, w.Tasks[0])
-		t.completeNext("after the retry", q, w.Tasks[2])
-		t.wantState(c, w.Tasks[1], dbq.StatePoison)
+		t.operate(c, admin.Reenqueue, w.TaskIDs[0])
+		t.completeNext("after the retry", q, w.TaskIDs[0])
+		t.completeNext("after the retry", q, w.TaskIDs[2])
+		t.wantState(c, w.TaskIDs[1], dbq.StatePoison)
 	}
 }
 
@@ -251,7 +251,7 @@ func workflowResults(t *test) {
 	})
 	t.must(q.Complete(t.ctx, t.take(q, long).Lease, []byte("result of a")))
 	tasks := t.checkout(other, 10, long)
-	t.wantIDs("in the other queue", tasks, w.Tasks[2:])
+	t.wantIDs("in the other queue", tasks, w.TaskIDs[2:])
 	t.must(other.Complete(t.ctx, tasks[0].Lease, []byte{}))
 	t.must(other.Settle(t.ctx, tasks[1].Lease, dbq.Poisoned(errBoom)))
 	reads := t.takeN(q, 1, long)[0]
@@ -261,7 +261,7 @@ func workflowResults(t *test) {
 		got[n.Name] = fmt.Sprintf("%v %s %s", n.State, n.Queue, n.Result)
 	}
 	want := map[string]string{"a": "COMPLETED q result of a", "b": "COMPLETED other ", "fails": "POISON other boom"}
-	t.failIf(!maps.Equal(got, want) || reads.ID != w.Tasks[0], "got the results %v, want %v", got, want)
+	t.failIf(!maps.Equal(got, want) || reads.ID != w.TaskIDs[0], "got the results %v, want %v", got, want)
 	id, name, err := workflow.Of(t.ctx, c, reads.ID)
 	if t.must(err); id != w.ID || name != "reads" {
 		t.Errorf("the task is %q of workflow %s, want %q of %s", name, id, "reads", w.ID)
@@ -285,14 +285,14 @@ func workflowRetry(t *test) {
 	t.wantNone("after the cancellation", q)
 	t.wantState(c, plain, dbq.StateCreated)
 	tasks := t.list(c, admin.Filter{Workflow: w.ID, CancelledOnly: true})
-	t.wantIDs("cancelled", tasks, w.Tasks[1:])
+	t.wantIDs("cancelled", tasks, w.TaskIDs[1:])
 	for _, task := range tasks {
 		t.failIf(string(task.Result) != "cancelled by ann: no stock", "the reason is %q", task.Result)
 	}
 	n = must(workflow.Retry(t.ctx, c, w.ID))
 	t.failIf(n != 3, "retried %d tasks, want 3", n)
-	t.wantWaiting("after the retry", c, w.Tasks[2])
-	for _, id := range w.Tasks[1:] {
+	t.wantWaiting("after the retry", c, w.TaskIDs[2])
+	for _, id := range w.TaskIDs[1:] {
 		t.completeNext("after the retry", q, id)
 	}
 }
@@ -303,26 +303,26 @@ func workflowReenqueued(t *test) {
 	w := t.enqueueSteps(c, stepsOf(q, []string{"a"}, []string{"b", "a"}))
 	a := t.take(q, long)
 	t.wantErr("a task that waits cannot be reenqueued",
-		ops.Operate(t.ctx, admin.Reenqueue, w.Tasks[1]), dbq.ErrWrongState)
+		ops.Operate(t.ctx, admin.Reenqueue, w.TaskIDs[1]), dbq.ErrWrongState)
 	for _, event := range []state.Event{admin.Reject, admin.Cancel} {
-		t.operate(c, event, w.Tasks[1])
-		t.operate(c, admin.Reenqueue, w.Tasks[1])
-		t.wantWaiting("after "+string(event)+" and reenqueue", c, w.Tasks[1])
+		t.operate(c, event, w.TaskIDs[1])
+		t.operate(c, admin.Reenqueue, w.TaskIDs[1])
+		t.wantWaiting("after "+string(event)+" and reenqueue", c, w.TaskIDs[1])
 		t.wantNone("what needs a leased task is not due", q)
 	}
 	// The end of what it needs meets a transaction that reenqueues it: whoever commits last makes it due.
-	t.operate(c, admin.Reject, w.Tasks[1])
+	t.operate(c, admin.Reject, w.TaskIDs[1])
 	if c.Info().Server.OneWriter {
 		t.must(q.Complete(t.ctx, a.Lease, nil))
-		t.operate(c, admin.Reenqueue, w.Tasks[1])
+		t.operate(c, admin.Reenqueue, w.TaskIDs[1])
 	} else {
 		tx := t.beginTx(c)
-		t.must(ops.OperateTx(t.ctx, tx, admin.Reenqueue, w.Tasks[1]))
+		t.must(ops.OperateTx(t.ctx, tx, admin.Reenqueue, w.TaskIDs[1]))
 		t.must(q.Complete(t.ctx, a.Lease, nil))
 		t.must(tx.Commit())
 		t.must(workflow.Resume(t.ctx, c))
 	}
-	t.wantIDs("after all", t.takeN(q, 1, long), w.Tasks[1:])
+	t.wantIDs("after all", t.takeN(q, 1, long), w.TaskIDs[1:])
 }
 
 // wantNoWorkflows records a failure if there are rows of workflows.
@@ -350,7 +350,7 @@ func workflowRolledBack(t *test) {
 		t.must(q.CompleteTx(t.ctx, tx, a.Lease, nil))
 		if !commit {
 			t.must(tx.Rollback())
-			t.wantWaiting("after the rollback", c, w.Tasks[1])
+			t.wantWaiting("after the rollback", c, w.TaskIDs[1])
 			continue
 		}
 		t.must(tx.Commit())
@@ -369,13 +369,13 @@ func workflowTimes(t *test) {
 	t.must(q.Complete(t.ctx, a.Lease, nil))
 	past := t.takeN(q, 1, long)
 	after := t.now(c)
-	if due := t.get(c, w.Tasks[1]).Due; due.Before(before.Add(long)) || due.After(after.Add(long)) {
+	if due := t.get(c, w.TaskIDs[1]).Due; due.Before(before.Add(long)) || due.After(after.Add(long)) {
 		t.Errorf("it is due at %v, want an hour after %v", due, before)
 	}
-	if due := t.get(c, w.Tasks[3]).Due; !due.Equal(at) {
+	if due := t.get(c, w.TaskIDs[3]).Due; !due.Equal(at) {
 		t.Errorf("it is due at %v, want %v", due, at)
 	}
-	t.wantIDs("due", past, w.Tasks[2:3])
+	t.wantIDs("due", past, w.TaskIDs[2:3])
 }
 
 func workflowRemoved(t *test) {
@@ -383,11 +383,11 @@ func workflowRemoved(t *test) {
 	ops := admin.New(c)
 	w := t.enqueueSteps(c, stepsOf(q, []string{"a"}, []string{"b", "a"}, []string{"c", "b"}))
 	t.must(q.Complete(t.ctx, t.take(q, long).Lease, []byte("kept")))
-	refused := ops.Operate(t.ctx, admin.Purge, w.Tasks[0])
+	refused := ops.Operate(t.ctx, admin.Purge, w.TaskIDs[0])
 	t.wantErr("purge of what a task needs", refused, dbq.ErrWrongState)
 	t.failIf(!strings.Contains(fmt.Sprint(refused), "cancel that step first"),
 		"the purge of what a step needs is refused without a reason: %v", refused)
-	t.awaitAge(c, w.Tasks[0], time.Millisecond)
+	t.awaitAge(c, w.TaskIDs[0], time.Millisecond)
 	old := dbq.Retention{Completed: time.Millisecond, Poison: time.Millisecond, Cancelled: time.Millisecond}
 	t.clean(q, old)
 	b := t.takeN(q, 1, long)[0]
@@ -398,7 +398,7 @@ func workflowRemoved(t *test) {
 	}
 	t.must(q.Settle(t.ctx, b.Lease, dbq.Deleted()))
 	last := t.takeN(q, 1, long)[0]
-	t.wantState(c, w.Tasks[2], dbq.StateProcessing)
+	t.wantState(c, w.TaskIDs[2], dbq.StateProcessing)
 	t.must(q.Settle(t.ctx, last.Lease, dbq.Poisoned(errBoom)))
 	t.awaitAge(c, last.ID, time.Millisecond)
 	t.clean(q, old)
@@ -439,7 +439,7 @@ func workflowKilled(t *test) {
 	}
 	if lock != nil {
 		t.must(lock.Rollback())
-		t.wantWaiting("after the kill", c, ws[0].Tasks[1], ws[1].Tasks[1])
+		t.wantWaiting("after the kill", c, ws[0].TaskIDs[1], ws[1].TaskIDs[1])
 	}
 	killed := t.now(c)
 	t.eventually("the process is gone for a second", func() bool {
@@ -450,7 +450,7 @@ func workflowKilled(t *test) {
 			Tuning:  worker.Tuning{Unlisted: queue == "unlisted"},
 			Handler: worker.Func(func(context.Context, dbq.Task) error { return nil })})
 		t.eventually("the last step is completed by a worker that is "+queue, func() bool {
-			last, err := c.Get(t.ctx, ws[i].Tasks[2])
+			last, err := c.Get(t.ctx, ws[i].TaskIDs[2])
 			return last.State == dbq.StateCompleted || errors.Is(err, dbq.ErrNotFound) // the process may have removed it
 		})
 		stop()
@@ -514,7 +514,7 @@ func (t *test) cutEnd(c *dbq.Client, q *dbq.Queue, disturbed func(func() error) 
 		b = t.checkout(q, 10, long)
 		return len(b) > 0
 	})
-	t.wantIDs("in "+q.Name(), b, w.Tasks[1:])
+	t.wantIDs("in "+q.Name(), b, w.TaskIDs[1:])
 	t.must(q.Complete(t.ctx, b[0].Lease, nil))
 }
 
@@ -536,7 +536,7 @@ func (t *test) pairs(c *dbq.Client, n int) (seconds []uuid.UUID) {
 	for range n {
 		w := t.enqueueSteps(c, []workflow.Step{{Name: "parent", Queue: "first"},
 			{Name: "child", Queue: "second", Needs: []string{"parent"}}})
-		seconds = append(seconds, w.Tasks[1])
+		seconds = append(seconds, w.TaskIDs[1])
 	}
 	return seconds
 }
@@ -554,7 +554,7 @@ func workflowLocked(t *test) {
 	t.settleAll(q, []dbq.Settlement{{Lease: tasks[0].Lease, Outcome: dbq.Completed(nil)}})
 	t.settleAll(q, []dbq.Settlement{{Lease: tasks[1].Lease, Outcome: dbq.Completed(nil)}})
 	y := t.takeN(q, 1, long)[0]
-	if took := time.Since(began); took > 10*time.Second || y.ID != w.Tasks[2] {
+	if took := time.Since(began); took > 10*time.Second || y.ID != w.TaskIDs[2] {
 		t.Errorf("got %s after %v, want y at once", show(y), took)
 	}
 	t.must(tx.Rollback())
@@ -622,7 +622,7 @@ func workflowPurgeReenqueue(t *test) {
 	a := admin.New(c)
 	w := t.enqueueSteps(c, []workflow.Step{{Name: "parent", Queue: "first"},
 		{Name: "child", Queue: "second", Needs: []string{"parent"}}})
-	parent, child := w.Tasks[0], w.Tasks[1]
+	parent, child := w.TaskIDs[0], w.TaskIDs[1]
 	t.must(a.Operate(t.ctx, admin.Cancel, parent))
 	t.eventually("the task that needs it is cancelled", func() bool { return t.get(c, child).State == dbq.StatePoison })
 	tx := t.lockIDs(c, "task", "id", parent) // it holds the purge up
@@ -647,7 +647,7 @@ func workflowPurgeEnd(t *test) {
 	w := t.enqueueSteps(c, []workflow.Step{{Name: "failed", Queue: "first"}, {Name: "done", Queue: "second"},
 		{Name: "open", Queue: "third"},
 		{Name: "child", Queue: "last", Needs: []string{"failed", "done", "open"}}})
-	failed, done, child := w.Tasks[0], w.Tasks[1], w.Tasks[3]
+	failed, done, child := w.TaskIDs[0], w.TaskIDs[1], w.TaskIDs[3]
 	t.must(a.Operate(t.ctx, admin.Cancel, failed))
 	t.eventually("the task that needs it is cancelled", func() bool { return t.get(c, child).State == dbq.StatePoison })
 	tx := t.lockIDs(c, "step", "task", child) // it holds up what follows from the end

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/internal/redact"
+	"github.com/dbq-go/dbq/internal/dsnredact"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/moby/moby/api/types/network"
 	"github.com/testcontainers/testcontainers-go"
@@ -192,5 +192,5 @@ func probe(ctx context.Context, dsn string) (dialect.Server, error) {
 	}
 	defer pool.Close()
 	s, err := d.Dialect.Probe(ctx, pool.Write)
-	return s, redact.Scrub(err, dsn)
+	return s, dsnredact.Scrub(err, dsn)
 }

@@ -44,7 +44,7 @@ func TestRestart(t *testing.T) {
 	check.OK(t, admin.New(c).ConfigureLimits(t.Context(), "limited", limit))
 	var mu sync.Mutex
 	leases := map[string]int{} // each is handed to one handler; a lease that lapsed has another one of the same attempt
-	w := worker.Worker{Concurrency: 8, Batch: 20, Lease: 5 * time.Second, Logger: slog.New(slog.DiscardHandler),
+	w := worker.Worker{Concurrency: 8, MaxCheckout: 20, Lease: 5 * time.Second, Logger: slog.New(slog.DiscardHandler),
 		UntilEmpty: false,
 		Backoff:    func(int) time.Duration { return time.Millisecond },
 		Handler: worker.Func(func(_ context.Context, task dbq.Task) error {

@@ -234,7 +234,7 @@ func workAsMonitor(ctx context.Context, u *roleUser, c *dbq.Client) error {
 }
 
 func readAudit(ctx context.Context, c *dbq.Client, _ dbq.Task) error {
-	_, err := admin.New(c).Audit(ctx, admin.AuditFilter{Queue: "q", By: "ann", Action: "purge", Task: dbq.NewID()})
+	_, err := admin.New(c).Audit(ctx, admin.AuditFilter{Queue: "q", By: "ann", Action: "purge", TaskID: dbq.NewID()})
 	return err
 }
 
@@ -281,8 +281,8 @@ func workAsOperator(ctx context.Context, u *roleUser, c *dbq.Client) error {
 		func() error { return ops.PauseQueue(ctx, "q", admin.Reason("why")) },
 		func() error { return ops.PauseQueue(ctx, "q", admin.Reason("why else")) },
 		func() error { return ops.ResumeQueue(ctx, "q") },
-		func() error { return ops.ConfigureQueue(ctx, "q", func(s *admin.QueueSettings) { s.Batch = 7 }) },
-		func() error { return ops.ConfigureQueue(ctx, "q", func(s *admin.QueueSettings) { s.Batch = 8 }) },
+		func() error { return ops.ConfigureQueue(ctx, "q", func(s *admin.QueueSettings) { s.MaxCheckout = 7 }) },
+		func() error { return ops.ConfigureQueue(ctx, "q", func(s *admin.QueueSettings) { s.MaxCheckout = 8 }) },
 		func() error {
 			rate := admin.Rate{Starts: 1, Per: time.Hour, Burst: 1}
 			return ops.ConfigureLimits(ctx, "q", func(l *admin.QueueLimits) { l.Leased, l.KeyRate = 8, rate })

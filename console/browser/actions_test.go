@@ -178,7 +178,7 @@ func (p *page) event(e state.Transition, id uuid.UUID, from dbq.State) {
 	} else if err != nil || got.State != e.To {
 		p.t.Errorf("%s: the task is in %s, want %s: %v", reason, got.State, e.To, err)
 	}
-	if entry := p.recorded(string(e.Event), reason); entry.Task != id {
-		p.t.Errorf("%s: the audit names the task %v, want %v", reason, entry.Task, id)
+	if entry := p.recorded(string(e.Event), reason); entry.TaskID != id {
+		p.t.Errorf("%s: the audit names the task %v, want %v", reason, entry.TaskID, id)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/internal/dialecttest"
 	"github.com/dbq-go/dbq/internal/check"
-	"github.com/dbq-go/dbq/internal/redact"
+	"github.com/dbq-go/dbq/internal/dsnredact"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -37,7 +37,7 @@ func TestTargetReadsParameters(t *testing.T) {
 		"cockroachdb:///d?host=/tmp&dbname=b&user=hush":          "cockroachdb:///b",
 		"postgres://h/d?host=i&dbname=b&application_name=hush@b": "postgres://h/b",
 	} {
-		if got := redact.TargetOf(dsn).String(); got != want {
+		if got := dsnredact.TargetOf(dsn).String(); got != want {
 			t.Errorf("%s: got %s, want %s", dsn, got, want)
 		}
 	}

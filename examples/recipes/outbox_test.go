@@ -92,7 +92,7 @@ func Example_outbox() {
 	must(place(ctx, c, "books"))
 	mux := worker.NewMux()
 	worker.Handle(mux, publish, deliver(receiver.URL))
-	mux.Limit(publish.Name, worker.Limits{Backoff: func(int) time.Duration { return time.Millisecond }})
+	mux.SetPolicy(publish.Name, worker.Policy{Backoff: func(int) time.Duration { return time.Millisecond }})
 	for number(ctx, c, "SELECT count(*) FROM dbq_task WHERE state <> 2") > 0 {
 		work(ctx, c, publish.Queue, mux)
 	}

@@ -22,23 +22,18 @@ import (
 func queue(t *testing.T) *dbq.Queue {
 	t.Helper()
 	c, err := dbq.Open(t.Context(), "sqlite::memory:", dbq.WithMigrate())
-	must(t, err)
+	check.OK(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c.Queue("q")
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	check.OK(t, err)
 }
 
 // leased enqueues n tasks and leases them.
 func leased(t *testing.T, q *dbq.Queue, n int, lease time.Duration) []dbq.Lease {
 	t.Helper()
 	_, err := q.EnqueueMany(t.Context(), make([]dbq.NewTask, n))
-	must(t, err)
+	check.OK(t, err)
 	tasks, err := q.Checkout(t.Context(), n, lease)
-	must(t, err)
+	check.OK(t, err)
 	if len(tasks) != n {
 		t.Fatalf("leased %d tasks, want %d", len(tasks), n)
 	}
@@ -55,19 +50,19 @@ func TestLostReportsLeasesEndedByOthers(t *testing.T) {
 	operator := admin.New(q.Client())
 	operate := func(l dbq.Lease, event state.Event, opts ...admin.Option) {
 		t.Helper()
-		must(t, operator.Operate(t.Context(), event, l.Task, opts...))
+		check.OK(t, operator.Operate(t.Context(), event, l.TaskID, opts...))
 	}
 	taken := leased(t, q, 1, time.Millisecond)[0]
 	time.Sleep(5 * time.Millisecond)
 	again, err := q.Checkout(t.Context(), 1, time.Minute)
-	must(t, err)
-	if len(again) != 1 || again[0].ID != taken.Task {
+	check.OK(t, err)
+	if len(again) != 1 || again[0].ID != taken.TaskID {
 		t.Fatalf("the expired lease was not taken over: %v", again)
 	}
 	ls := leased(t, q, 5, time.Minute)
 	held, completed, removed, revoked, gone := ls[0], ls[1], ls[2], ls[3], ls[4]
-	must(t, q.Complete(t.Context(), completed, nil))
-	must(t, q.Settle(t.Context(), removed, dbq.Deleted()))
+	check.OK(t, q.Complete(t.Context(), completed, nil))
+	check.OK(t, q.Settle(t.Context(), removed, dbq.Deleted()))
 	operate(revoked, admin.Revoke, admin.By("ann"), admin.Reason("a wrong address"))
 	operate(gone, admin.Revoke)
 	operate(gone, admin.Reenqueue)
@@ -86,7 +81,7 @@ func TestStillHeldPreservesOrder(t *testing.T) {
 	t.Parallel()
 	q := queue(t)
 	ls := leased(t, q, 3, time.Millisecond)
-	must(t, q.Complete(t.Context(), ls[1], nil))
+	check.OK(t, q.Complete(t.Context(), ls[1], nil))
 	time.Sleep(5 * time.Millisecond) // a lease that has expired is held until somebody takes it over
 	got, err := access.StillHeld(t.Context(), q, []dbq.Lease{ls[2], ls[1], ls[0]})
 	if want := []dbq.Lease{ls[2], ls[0]}; err != nil || !reflect.DeepEqual(got, want) {
@@ -125,9 +120,9 @@ func TestCheckoutReturnsWhatItMovedToPoison(t *testing.T) {
 	t.Parallel()
 	q := queue(t)
 	_, err := q.Enqueue(t.Context(), dbq.NewTask{MaxAttempts: 1})
-	must(t, err)
+	check.OK(t, err)
 	first, err := access.Checkout(t.Context(), q, 1, time.Millisecond)
-	must(t, err)
+	check.OK(t, err)
 	if len(first.Tasks) != 1 || len(first.Exhausted) != 0 || first.More {
 		t.Fatalf("got %+v, want one task", first)
 	}
@@ -167,19 +162,19 @@ func TestResultInATransaction(t *testing.T) {
 		if settled, err := access.SettledTx(ctx, q, tx, l); settled || err != nil {
 			t.Errorf("settled before the completion: %v, %v", settled, err)
 		}
-		must(t, q.CompleteTx(ctx, tx, l, nil))
-		must(t, access.SetResultTx(ctx, q, tx, l, long))
+		check.OK(t, q.CompleteTx(ctx, tx, l, nil))
+		check.OK(t, access.SetResultTx(ctx, q, tx, l, long))
 		if err := access.SetResultTx(ctx, q, tx, old, nil); !errors.Is(err, dbq.ErrLeaseLost) {
 			t.Errorf("a result under an earlier fence: got %v, want ErrLeaseLost", err)
 		}
 		for _, held := range []dbq.Lease{l, other} {
-			if settled, err := access.SettledTx(ctx, q, tx, held); settled != (held.Task == l.Task) || err != nil {
+			if settled, err := access.SettledTx(ctx, q, tx, held); settled != (held.TaskID == l.TaskID) || err != nil {
 				t.Errorf("settled: %v, %v", settled, err)
 			}
 		}
 	})
-	task, err := q.Client().Get(t.Context(), l.Task)
-	must(t, err)
+	task, err := q.Client().Get(t.Context(), l.TaskID)
+	check.OK(t, err)
 	if len(task.Result) > dbq.MaxResult || !bytes.HasSuffix(task.Result, []byte("[cut from 4001 bytes]")) {
 		t.Errorf("the result has %d bytes and ends with %q", len(task.Result), task.Result[max(0, len(task.Result)-30):])
 	}
@@ -197,10 +192,10 @@ func TestResultInATransaction(t *testing.T) {
 func inTx(t *testing.T, q *dbq.Queue, f func(ctx context.Context, tx *sql.Tx)) {
 	t.Helper()
 	tx, err := q.Client().DB().BeginTx(t.Context(), nil)
-	must(t, err)
+	check.OK(t, err)
 	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
 	f(t.Context(), tx)
-	must(t, tx.Commit())
+	check.OK(t, tx.Commit())
 }
 
 func second(_ bool, err error) error { return err }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq"
-	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/store"
 	"github.com/google/uuid"
 )
@@ -59,10 +59,10 @@ func Settlement(l dbq.Lease, o dbq.Outcome, opts SettleOptions) dbq.Settlement {
 // expired lease can be taken over at any moment.
 func StillHeld(ctx context.Context, q *dbq.Queue, ls []dbq.Lease) (held []dbq.Lease, err error) {
 	c := Of(q.Client())
-	if err = limits.Bulk(len(ls)); err == nil && len(ls) > 0 {
+	if err = bounds.Bulk(len(ls)); err == nil && len(ls) > 0 {
 		rows, readErr := c.Store.PeekTasks(ctx, tasksOf(ls))
 		for _, l := range ls {
-			if readErr == nil && keyOf(l).HeldBy(rows[l.Task]) {
+			if readErr == nil && keyOf(l).HeldBy(rows[l.TaskID]) {
 				held = append(held, l)
 			}
 		}
@@ -89,13 +89,13 @@ func Lost(ctx context.Context, q *dbq.Queue, ls []dbq.Lease) (lost []LostLease, 
 		return nil, nil
 	}
 	c := Of(q.Client())
-	if err := limits.Bulk(len(ls)); err != nil {
+	if err := bounds.Bulk(len(ls)); err != nil {
 		return nil, c.Wrap("lost", q.Name(), uuid.Nil, err)
 	}
 	rows, err := c.Store.PeekTasks(ctx, tasksOf(ls))
 	for i := 0; i < len(ls) && err == nil; i++ {
 		l := ls[i]
-		row, exists := rows[l.Task]
+		row, exists := rows[l.TaskID]
 		if exists && row.Fence == l.Fence {
 			continue
 		}
@@ -110,7 +110,7 @@ func Lost(ctx context.Context, q *dbq.Queue, ls []dbq.Lease) (lost []LostLease, 
 
 // revoked reads whether an operator took the lease away, which left the task under a fence.
 func (l *LostLease) revoked(ctx context.Context, c *dbq.Client, fence int64) error {
-	t, err := c.Get(ctx, l.Lease.Task)
+	t, err := c.Get(ctx, l.Lease.TaskID)
 	switch {
 	case errors.Is(err, dbq.ErrNotFound):
 		return nil
@@ -124,7 +124,7 @@ func (l *LostLease) revoked(ctx context.Context, c *dbq.Client, fence int64) err
 // known only after the completion. A result longer than dbq.MaxResult bytes is cut and marked as cut.
 func SetResultTx(ctx context.Context, q *dbq.Queue, tx dbq.Tx, l dbq.Lease, result []byte) error {
 	c := Of(q.Client())
-	return c.Wrap("complete", q.Name(), l.Task, c.Store.SetResultTx(ctx, tx, keyOf(l), result))
+	return c.Wrap("complete", q.Name(), l.TaskID, c.Store.SetResultTx(ctx, tx, keyOf(l), result))
 }
 
 // SettledTx reports whether the task is settled, as this transaction sees it: no longer leased under the lease. If it
@@ -133,15 +133,15 @@ func SetResultTx(ctx context.Context, q *dbq.Queue, tx dbq.Tx, l dbq.Lease, resu
 func SettledTx(ctx context.Context, q *dbq.Queue, tx dbq.Tx, l dbq.Lease) (bool, error) {
 	c := Of(q.Client())
 	leased, err := c.Store.LeasedTx(ctx, tx, keyOf(l))
-	return err == nil && !leased, c.Wrap("peek", q.Name(), l.Task, err)
+	return err == nil && !leased, c.Wrap("peek", q.Name(), l.TaskID, err)
 }
 
-func keyOf(l dbq.Lease) store.LeaseKey { return store.LeaseKey{Task: l.Task, Fence: l.Fence} }
+func keyOf(l dbq.Lease) store.LeaseKey { return store.LeaseKey{TaskID: l.TaskID, Fence: l.Fence} }
 
 func tasksOf(ls []dbq.Lease) []uuid.UUID {
 	ids := make([]uuid.UUID, len(ls))
 	for i, l := range ls {
-		ids[i] = l.Task
+		ids[i] = l.TaskID
 	}
 	return ids
 }

@@ -19,15 +19,17 @@ func OK(t testing.TB, err error) {
 }
 
 // Patience is how long Eventually waits: several times what a busy machine takes.
-const Patience = 30 * time.Second
+const Patience = time.Minute
 
 // Eventually waits until something is so. It ends the test if that takes longer than Patience.
 func Eventually(t testing.TB, what string, so func() bool) {
 	t.Helper()
-	for end := time.Now().Add(Patience); !so(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
+	for begin := time.Now(); !so(); {
+		waited := time.Since(begin)
+		if waited > Patience {
 			t.Fatalf("not in %v: %s", Patience, what)
 		}
+		time.Sleep(min(max(waited/20, 2*time.Millisecond), 200*time.Millisecond)) // so may be costly, such as a process
 	}
 }
 

@@ -99,8 +99,8 @@ func TestUnreadableSettingsAreNamedAndReplaced(t *testing.T) {
 			t.Errorf("%s: got %v, want an error that says to set them again", name, err)
 		}
 	}
-	f.must(f.Configure(t.Context(), "q", func(s *control.Settings) { s.Batch = 7 }))
-	if got, err := f.Settings(t.Context(), "q"); err != nil || got != (control.Settings{Batch: 7}) {
+	f.must(f.Configure(t.Context(), "q", func(s *control.Settings) { s.MaxCheckout = 7 }))
+	if got, err := f.Settings(t.Context(), "q"); err != nil || got != (control.Settings{MaxCheckout: 7}) {
 		t.Errorf("got %+v, %v, want a batch of 7 alone", got, err)
 	}
 }
@@ -125,12 +125,12 @@ func TestConfigureAppliesConcurrentChanges(t *testing.T) {
 	calls := 0
 	f.must(f.Configure(t.Context(), "q", func(s *control.Settings) {
 		if calls++; calls == 1 { // between the reading and the writing of the first
-			f.must(other.Configure(t.Context(), "q", func(s *control.Settings) { s.Batch = 7 }))
+			f.must(other.Configure(t.Context(), "q", func(s *control.Settings) { s.MaxCheckout = 7 }))
 		}
 		s.Concurrency = 3
 	}))
 	got, err := f.Settings(t.Context(), "q")
-	if want := (control.Settings{Concurrency: 3, Batch: 7}); err != nil || got != want || calls != 2 {
+	if want := (control.Settings{Concurrency: 3, MaxCheckout: 7}); err != nil || got != want || calls != 2 {
 		t.Errorf("got %+v, %v after %d calls, want %+v after 2", got, err, calls, want)
 	}
 }
@@ -159,7 +159,7 @@ func TestCallsThatWakeWorkers(t *testing.T) {
 
 func TestRefusedCallsChangeAndWakeNothing(t *testing.T) {
 	f := open(t)
-	f.must(f.Configure(t.Context(), "q", func(s *control.Settings) { s.Batch = 7 }))
+	f.must(f.Configure(t.Context(), "q", func(s *control.Settings) { s.MaxCheckout = 7 }))
 	f.must(second(f.Report(t.Context(), control.Worker{ID: "dead"}, time.Millisecond)))
 	time.Sleep(5 * time.Millisecond)
 	f.woken.all = nil
@@ -170,7 +170,7 @@ func TestRefusedCallsChangeAndWakeNothing(t *testing.T) {
 	}
 	lead := func(role, member string, ttl time.Duration) error { return second(f.TryLead(ctx, role, member, ttl)) }
 	batch := func(queue string, n int) error {
-		return f.Configure(ctx, queue, func(s *control.Settings) { s.Batch = n })
+		return f.Configure(ctx, queue, func(s *control.Settings) { s.MaxCheckout = n })
 	}
 	for _, c := range []struct {
 		name      string
@@ -193,7 +193,7 @@ func TestRefusedCallsChangeAndWakeNothing(t *testing.T) {
 		}
 	}
 	queues, err := f.Queues(ctx)
-	if err != nil || len(queues) != 1 || queues[0].Paused || queues[0].Settings != (control.Settings{Batch: 7}) {
+	if err != nil || len(queues) != 1 || queues[0].Paused || queues[0].Settings != (control.Settings{MaxCheckout: 7}) {
 		t.Errorf("queues are %+v, %v", queues, err)
 	}
 	if len(f.woken.all) != 0 {

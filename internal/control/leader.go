@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/errs"
-	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/dbq-go/dbq/internal/store"
 )
 
@@ -21,10 +21,10 @@ func (c *Control) TryLead(ctx context.Context, role, member string, ttl time.Dur
 }
 
 func (c *Control) tryLead(ctx context.Context, role, member string, ttl time.Duration) (bool, error) {
-	if err := limits.Text(role, 1, limits.MaxReference, errs.ErrOption, "role"); err != nil {
+	if err := bounds.Text(role, 1, bounds.MaxReference, errs.ErrOption, "role"); err != nil {
 		return false, err
 	}
-	if err := limits.Text(member, 1, limits.MaxReference, errs.ErrOption, "member"); err != nil {
+	if err := bounds.Text(member, 1, bounds.MaxReference, errs.ErrOption, "member"); err != nil {
 		return false, err
 	}
 	if ttl < time.Millisecond {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/store"
 )
 
@@ -32,7 +32,7 @@ type pause struct {
 // PauseQueue stops the queue from handing out tasks: every checkout of any client that starts after PauseQueue has
 // returned finds none. A second pause replaces the operator and the reason of the first.
 func (c *Control) PauseQueue(ctx context.Context, queue, by, reason string) error {
-	err := limits.QueueName(queue)
+	err := bounds.QueueName(queue)
 	if err == nil {
 		var value []byte
 		if value, err = json.Marshal(pause{Reason: reason, By: by}); err == nil {
@@ -47,12 +47,12 @@ func (c *Control) PauseQueue(ctx context.Context, queue, by, reason string) erro
 
 // ResumeQueue ends a pause and wakes the queue's workers. Resuming a queue that is not paused is not an error.
 func (c *Control) ResumeQueue(ctx context.Context, queue, by, reason string) error {
-	err := limits.QueueName(queue)
+	err := bounds.QueueName(queue)
 	if err == nil {
 		err = c.store.DeleteKV(ctx, namespacePause, queue)
 	}
 	if err == nil {
-		c.Waker.WakeTasks(queue, limits.MaxBulk) // however many are due
+		c.Waker.WakeTasks(queue, bounds.MaxBulk) // however many are due
 		c.Logger.Info("dbq: queue resumed", "queue", queue, "by", by, "reason", reason)
 	}
 	return c.wrap("resume", queue, err)

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/duration"
 	"github.com/dbq-go/dbq/internal/errs"
-	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/dbq-go/dbq/internal/store"
 )
 
@@ -19,7 +19,7 @@ import (
 // stored as the JSON that the HTTP API has, whose limits the tags are.
 type Settings struct {
 	Concurrency   int              `json:"concurrency,omitempty" minimum:"0"`
-	Batch         int              `json:"batch,omitempty" minimum:"0"`
+	MaxCheckout   int              `json:"max_checkout,omitempty" minimum:"0"`
 	Poll          duration.Seconds `json:"poll_seconds,omitempty" minimum:"0"`
 	Lease         duration.Seconds `json:"lease_seconds,omitempty" minimum:"0"`
 	MaxAttempts   int              `json:"max_attempts,omitempty" minimum:"0"`
@@ -52,7 +52,7 @@ func (s *Settings) SetRetention(r store.Retention) {
 
 // Settings returns the queue's settings, or the zero value if none are set.
 func (c *Control) Settings(ctx context.Context, queue string) (s Settings, err error) {
-	if err = limits.QueueName(queue); err == nil {
+	if err = bounds.QueueName(queue); err == nil {
 		r, exists, readErr := c.store.GetKV(ctx, namespaceSettings, queue)
 		if err = readErr; exists {
 			s, err = parseSettings(r)
@@ -77,7 +77,7 @@ func (c *Control) WithoutStatistics(ctx context.Context) (map[string]bool, error
 // different fields are both applied. It can call change several times. For invalid settings it returns ErrOption,
 // ErrLeaseTime, ErrMaxAttempts or ErrQueueName and changes nothing.
 func (c *Control) Configure(ctx context.Context, queue string, change func(*Settings)) error {
-	err := limits.QueueName(queue)
+	err := bounds.QueueName(queue)
 	if err == nil {
 		err = c.store.UpdateKV(ctx, namespaceSettings, queue, func(old store.Record, exists bool) (
 			string, time.Duration, error,
@@ -121,10 +121,10 @@ var histories = []string{"", "all", "failures", "none"}
 
 func (s *Settings) check(queue string) error {
 	if err := cmp.Or(
-		limits.Range("concurrency", s.Concurrency, 0, limits.MaxCheckout, errs.ErrOption),
-		limits.Range("batch", s.Batch, 0, limits.MaxCheckout, errs.ErrOption),
-		limits.Range("poll", time.Duration(s.Poll), 0, limits.MaxLease, errs.ErrOption),
-		limits.Range("max attempts", s.MaxAttempts, 0, limits.MaxMaxAttempts, errs.ErrMaxAttempts),
+		bounds.Range("concurrency", s.Concurrency, 0, bounds.MaxCheckout, errs.ErrOption),
+		bounds.Range("max checkout", s.MaxCheckout, 0, bounds.MaxCheckout, errs.ErrOption),
+		bounds.Range("poll", time.Duration(s.Poll), 0, bounds.MaxLease, errs.ErrOption),
+		bounds.Range("max attempts", s.MaxAttempts, 0, bounds.MaxMaxAttempts, errs.ErrMaxAttempts),
 	); err != nil {
 		return err
 	}
@@ -135,12 +135,12 @@ func (s *Settings) check(queue string) error {
 		return fmt.Errorf("%w: queue %q cannot be its own dead-letter queue", errs.ErrOption, queue)
 	}
 	if s.DeadLetter != "" {
-		if err := limits.QueueName(s.DeadLetter); err != nil {
+		if err := bounds.QueueName(s.DeadLetter); err != nil {
 			return fmt.Errorf("dead-letter queue: %w", err)
 		}
 	}
 	if s.Lease != 0 {
-		if err := limits.Lease(time.Duration(s.Lease)); err != nil {
+		if err := bounds.Lease(time.Duration(s.Lease)); err != nil {
 			return err
 		}
 	}

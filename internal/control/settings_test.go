@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/duration"
 	"github.com/dbq-go/dbq/internal/errs"
-	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/dbq-go/dbq/internal/store"
 )
 
@@ -30,7 +30,7 @@ func TestSettingsAreStoredAsFlatJSON(t *testing.T) {
 	if b, err := json.Marshal(Settings{}); err != nil || string(b) != "{}" {
 		t.Errorf("no settings are %s, %v", b, err)
 	}
-	for _, value := range []string{"", "[]", `{"poll_seconds":"soon"}`, `{"batch":"5"}`} {
+	for _, value := range []string{"", "[]", `{"poll_seconds":"soon"}`, `{"max_checkout":"5"}`} {
 		if got, err := parseSettings(store.Record{Value: value}); err == nil || got != (Settings{}) {
 			t.Errorf("%q is parsed as %+v, %v, want an error", value, got, err)
 		}
@@ -45,21 +45,21 @@ func TestSettingsAreChecked(t *testing.T) {
 		want error
 	}{
 		{"nothing", Settings{}, nil},
-		{"the largest", Settings{Concurrency: limits.MaxCheckout, Batch: limits.MaxCheckout,
-			Poll: duration.Seconds(limits.MaxLease), Lease: duration.Seconds(limits.MaxLease),
-			MaxAttempts: limits.MaxMaxAttempts, History: "none",
-			KeepCompleted: duration.Seconds(limits.MaxDelay), KeepParked: duration.Seconds(duration.Forever)}, nil},
-		{"concurrency", Settings{Concurrency: limits.MaxCheckout + 1}, errs.ErrOption},
-		{"batch", Settings{Batch: -1}, errs.ErrOption},
-		{"poll", Settings{Poll: duration.Seconds(limits.MaxLease) + 1}, errs.ErrOption},
-		{"lease", Settings{Lease: duration.Seconds(limits.MaxLease) + 1}, errs.ErrLeaseTime},
-		{"attempts", Settings{MaxAttempts: limits.MaxMaxAttempts + 1}, errs.ErrMaxAttempts},
+		{"the largest", Settings{Concurrency: bounds.MaxCheckout, MaxCheckout: bounds.MaxCheckout,
+			Poll: duration.Seconds(bounds.MaxLease), Lease: duration.Seconds(bounds.MaxLease),
+			MaxAttempts: bounds.MaxMaxAttempts, History: "none",
+			KeepCompleted: duration.Seconds(bounds.MaxDelay), KeepParked: duration.Seconds(duration.Forever)}, nil},
+		{"concurrency", Settings{Concurrency: bounds.MaxCheckout + 1}, errs.ErrOption},
+		{"max checkout", Settings{MaxCheckout: -1}, errs.ErrOption},
+		{"poll", Settings{Poll: duration.Seconds(bounds.MaxLease) + 1}, errs.ErrOption},
+		{"lease", Settings{Lease: duration.Seconds(bounds.MaxLease) + 1}, errs.ErrLeaseTime},
+		{"attempts", Settings{MaxAttempts: bounds.MaxMaxAttempts + 1}, errs.ErrMaxAttempts},
 		{"history", Settings{History: "some"}, errs.ErrOption},
 		{"its own dead-letter queue", Settings{DeadLetter: "q"}, errs.ErrOption},
 		{"dead-letter queue", Settings{DeadLetter: "\x00"}, errs.ErrQueueName},
 		{"dead-letter queue with a lease", Settings{Lease: 1, DeadLetter: "alerts"}, errs.ErrLeaseTime},
 		{"another dead-letter queue", Settings{DeadLetter: "alerts"}, nil},
-		{"retention", Settings{KeepAttempts: duration.Seconds(limits.MaxDelay) + 1}, errs.ErrOption},
+		{"retention", Settings{KeepAttempts: duration.Seconds(bounds.MaxDelay) + 1}, errs.ErrOption},
 		{"retention with a lease", Settings{Lease: duration.Seconds(time.Hour), KeepPoison: -1},
 			errs.ErrOption},
 	} {

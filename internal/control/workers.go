@@ -6,14 +6,14 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/errs"
-	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/dbq-go/dbq/internal/store"
 )
 
 // Worker is what a worker last reported to the registry.
 type Worker struct {
-	ID          string    `json:"id"` // unique among all workers: 1 to limits.MaxReference characters
+	ID          string    `json:"id"` // unique among all workers: 1 to bounds.MaxReference characters
 	Queue       string    `json:"queue"`
 	Host        string    `json:"host"`
 	PID         int       `json:"pid"`
@@ -67,7 +67,7 @@ func (c *Control) report(ctx context.Context, w Worker, ttl time.Duration) (stri
 
 // write writes a worker's record, and removes those of workers that have long been dead.
 func (c *Control) write(ctx context.Context, w Worker, ttl time.Duration) error {
-	if err := limits.Text(w.ID, 1, limits.MaxReference, errs.ErrOption, "worker's id"); err != nil {
+	if err := bounds.Text(w.ID, 1, bounds.MaxReference, errs.ErrOption, "worker's id"); err != nil {
 		return err
 	}
 	if ttl < time.Millisecond {

@@ -5,7 +5,7 @@ import (
 	"database/sql"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/internal/redact"
+	"github.com/dbq-go/dbq/internal/dsnredact"
 )
 
 // conn returns a connection for writing. Call done after use. Its error is a TxError, because nothing was sent.
@@ -81,7 +81,7 @@ func OpenPassword(ctx context.Context, dsn string, password dialect.Password) (d
 	}
 	pool, err := open(ctx, dsn)
 	if err != nil {
-		return d, dialect.Pool{}, redact.Scrub(err, dsn)
+		return d, dialect.Pool{}, dsnredact.Scrub(err, dsn)
 	}
 	return d, pool, nil
 }

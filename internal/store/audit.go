@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/errs"
-	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
@@ -42,7 +42,7 @@ type Audit struct {
 	Action  string
 	Queue   string
 	Subject string    // the name of what is changed, if it is neither a queue nor a task
-	Task    uuid.UUID // if the call changes one task
+	TaskID  uuid.UUID // if the call changes one task
 	Filter  string    // as JSON, if it changes many
 	// Show returns what the audit keeps of the value of a key/value record. Without it, that is the value.
 	Show func(value string) string
@@ -73,7 +73,7 @@ func Audited(ctx context.Context, by string, a Audit) (context.Context, error) {
 		{a.By, "operator's name", maxOrigin}, {a.Reason, "reason", MaxReason}, {a.Program, "program's name", maxOrigin},
 		{a.Address, "address", maxOrigin}, {a.Request, "request id", maxOrigin},
 	} {
-		if err := limits.Text(text.text, 0, text.most, errs.ErrOption, text.what); err != nil {
+		if err := bounds.Text(text.text, 0, text.most, errs.ErrOption, text.what); err != nil {
 			return nil, err
 		}
 	}
@@ -114,8 +114,8 @@ func (s *Store) addAudit(ctx context.Context, conn dialect.Conn, a *Audit, befor
 	args := dialect.Args{"id": a.id, "part": a.part, "who": row.By, "program": row.Program, "address": row.Address,
 		"request": row.Request, "action": row.Action, "queue": row.Queue, "subject": row.Subject, "task": nil,
 		"task_filter": row.Filter, "reason": row.Reason, "old_value": before, "new_value": after, "changed": changed}
-	if row.Task != uuid.Nil {
-		args["task"] = row.Task
+	if row.TaskID != uuid.Nil {
+		args["task"] = row.TaskID
 	}
 	_, err := s.sql.Exec(ctx, conn, s.sql.Texts.AddAudit, args)
 	if s.sql.Class(err) == dialect.Duplicate {
@@ -160,7 +160,7 @@ func shown(show func(string) string, value string) string {
 // auditMoved adds the row of an operation that has moved tasks. was has them before, if moved has only ids.
 func (s *Store) auditMoved(ctx context.Context, conn dialect.Conn, a *Audit, op Operation, moved []dialect.Row,
 	was map[uuid.UUID]dialect.Row) error {
-	if a == nil || a.Task == uuid.Nil || len(moved) != 1 {
+	if a == nil || a.TaskID == uuid.Nil || len(moved) != 1 {
 		return s.addAudit(ctx, conn, a, "", "", len(moved))
 	}
 	before := moved[0]
@@ -211,7 +211,7 @@ func (s *Store) CleanAudit(ctx context.Context, age time.Duration) (done int, er
 // AuditFilter selects entries of the audit. The zero value selects all; each field narrows it.
 type AuditFilter struct {
 	Queue, Action, By string
-	Task              uuid.UUID
+	TaskID            uuid.UUID
 	Since, Until      time.Time
 	Before, After     uuid.UUID // by id
 	OldestFirst       bool
@@ -243,7 +243,7 @@ const auditClocks = 24 * time.Hour
 // entries, so it compares the rest of the filter with about pageRows entries.
 func (s *Store) ListAudit(ctx context.Context, f AuditFilter) (p AuditPage, err error) {
 	limit := f.Limit
-	next := AuditFilter{Task: f.Task, After: f.After, Before: f.Before, OldestFirst: f.OldestFirst}
+	next := AuditFilter{TaskID: f.TaskID, After: f.After, Before: f.Before, OldestFirst: f.OldestFirst}
 	if first := firstID(f.Since.Add(-auditClocks)); !f.Since.IsZero() && compareIDs(first, f.After) > 0 {
 		next.After = first
 	}
@@ -288,7 +288,7 @@ func (s *Store) auditRange(ctx context.Context, f AuditFilter) ([]sqlrun.AuditRo
 			args[name] = id
 		}
 	}
-	compare("a.task = :task", "task", f.Task)
+	compare("a.task = :task", "task", f.TaskID)
 	compare("a.id > :after", "after", f.After)
 	compare("a.id < :before", "before", f.Before)
 	text := sqlrun.ListText(s.sql.Texts.ListAudit, strings.Join(conditions, " AND "), !f.OldestFirst)

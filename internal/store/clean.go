@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/errs"
-	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
@@ -44,16 +44,16 @@ func (r Retention) Or(o Retention) Retention {
 	}
 }
 
-// Check refuses times that are negative, or longer than limits.MaxDelay but not Forever: ErrOption.
+// Check refuses times that are negative, or longer than bounds.MaxDelay but not Forever: ErrOption.
 func (r Retention) Check() error {
 	for _, keep := range []struct {
 		what string
 		d    time.Duration
 	}{{"COMPLETED tasks", r.Completed}, {"POISON tasks", r.Poison}, {"cancelled tasks", r.Cancelled},
 		{"parked tasks", r.Parked}, {"attempts", r.Attempts}} {
-		if keep.d < 0 || ends(keep.d) && keep.d > limits.MaxDelay {
+		if keep.d < 0 || ends(keep.d) && keep.d > bounds.MaxDelay {
 			return fmt.Errorf("%w: the retention of %s is %v, it must be up to %v, or Forever",
-				errs.ErrOption, keep.what, keep.d, limits.MaxDelay)
+				errs.ErrOption, keep.what, keep.d, bounds.MaxDelay)
 		}
 	}
 	return nil

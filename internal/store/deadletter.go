@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
@@ -28,7 +28,7 @@ const KindPoison = "dbq.poison"
 
 // PoisonNotice is the payload of a notice, as JSON; see dbq.PoisonNotice.
 type PoisonNotice struct {
-	Task      uuid.UUID `json:"task"`
+	TaskID    uuid.UUID `json:"task_id"`
 	Queue     string    `json:"queue"`
 	Kind      string    `json:"kind,omitempty"`
 	Reference string    `json:"reference,omitempty"`
@@ -58,7 +58,7 @@ func (s *Store) deadLetterQueue(ctx context.Context, conn dialect.Conn, queue st
 	}
 	err = json.Unmarshal([]byte(rows[0].Value), &set)
 	if err == nil && set.DeadLetter != "" {
-		err = limits.QueueName(set.DeadLetter)
+		err = bounds.QueueName(set.DeadLetter)
 	}
 	if err != nil {
 		s.Logger.Error("dbq: no dead-letter notices: the queue's settings cannot be read",
@@ -116,7 +116,7 @@ func (s *Store) enqueueNotices(ctx context.Context, conn dialect.Conn, queue str
 
 // notice returns the notice of a task. Its reference is unique to this time that the task went to POISON.
 func (s *Store) notice(r *dialect.Row) (n InsertRow, err error) {
-	about := PoisonNotice{Task: r.ID, Queue: r.Queue, Kind: r.Kind, Attempt: r.Attempt, Fence: r.Fence,
+	about := PoisonNotice{TaskID: r.ID, Queue: r.Queue, Kind: r.Kind, Attempt: r.Attempt, Fence: r.Fence,
 		Error: string(r.Result), At: time.UnixMicro(r.Updated).UTC()}
 	if r.Reference != nil {
 		about.Reference = *r.Reference

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
@@ -76,9 +76,9 @@ func attemptOf(r dialect.Row, outcome string) sqlrun.AttemptRow {
 	return a
 }
 
-// Record adds up to limits.MaxBulk attempts of a queue's tasks to the history. It skips an attempt that is already
+// Record adds up to bounds.MaxBulk attempts of a queue's tasks to the history. It skips an attempt that is already
 // there, by task and fence, so it can be repeated. It sorts the attempts and ignores their Queue. Errors are cut at
-// limits.MaxResult bytes.
+// bounds.MaxResult bytes.
 func (s *Store) Record(ctx context.Context, queue string, as []sqlrun.AttemptRow) error {
 	return s.write(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) error {
 		return s.record(ctx, conn, queue, as)
@@ -91,7 +91,7 @@ func (s *Store) record(ctx context.Context, conn dialect.Conn, queue string, as 
 		return cmp.Or(compareIDs(a.Task, b.Task), cmp.Compare(a.Fence, b.Fence))
 	})
 	for i := range as {
-		as[i].Error = limits.CutResult(as[i].Error)
+		as[i].Error = bounds.CutResult(as[i].Error)
 	}
 	return s.sql.Record(ctx, conn, queue, as)
 }

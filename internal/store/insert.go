@@ -68,7 +68,7 @@ func (s *Store) Insert(ctx context.Context, queue string, tasks []InsertRow) (ou
 			if err := s.swapKV(ctx, conn, swap, out[0].ID); err != nil || audit == nil {
 				return err
 			}
-			audit.Task = out[0].ID
+			audit.TaskID = out[0].ID
 			return s.addAudit(ctx, conn, audit, "", "", len(out))
 		})
 		if err != nil && autocommit && b.inserted { // only a query after the insert failed

@@ -15,13 +15,13 @@ import (
 // LeaseKey identifies a lease by task and fence. The task alone is not enough: a worker may lease a task again before
 // it gives up its earlier lease.
 type LeaseKey struct {
-	Task  uuid.UUID
-	Fence int64
+	TaskID uuid.UUID
+	Fence  int64
 }
 
 // HeldBy reports whether a task's row, as Peek reads it, is leased under the lease.
 func (l LeaseKey) HeldBy(r dialect.Row) bool {
-	return r.ID == l.Task && r.Fence == l.Fence && r.State == state.Processing
+	return r.ID == l.TaskID && r.Fence == l.Fence && r.State == state.Processing
 }
 
 // ExtendLeases sets leases to end a time from the database's now, and stores the progress of those that have some. If a
@@ -93,7 +93,7 @@ func (s *Store) onLeases(
 func sortLeases(ls []LeaseKey) []LeaseKey {
 	sorted := slices.Clone(ls)
 	slices.SortFunc(sorted, func(x, y LeaseKey) int {
-		return cmp.Or(compareIDs(x.Task, y.Task), cmp.Compare(x.Fence, y.Fence))
+		return cmp.Or(compareIDs(x.TaskID, y.TaskID), cmp.Compare(x.Fence, y.Fence))
 	})
 	return slices.Compact(sorted)
 }
@@ -102,7 +102,7 @@ func sortLeases(ls []LeaseKey) []LeaseKey {
 func leaseArgs(ls []LeaseKey) dialect.Args {
 	id, fence := make(dialect.Col[uuid.UUID], len(ls)), make(dialect.Col[int64], len(ls))
 	for i, l := range ls {
-		id[i], fence[i] = l.Task, l.Fence
+		id[i], fence[i] = l.TaskID, l.Fence
 	}
 	return dialect.Args{"id": id, "fence": fence}
 }

@@ -14,9 +14,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/duration"
 	"github.com/dbq-go/dbq/internal/errs"
-	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/dbq-go/dbq/state"
 )
@@ -131,7 +131,7 @@ func parseLimits(r Record) (out limitRecord, l Limits, err error) {
 
 // Limits returns the limits of a queue, and whether it has any.
 func (s *Store) Limits(ctx context.Context, queue string) (l Limits, limited bool, err error) {
-	if err = limits.QueueName(queue); err != nil {
+	if err = bounds.QueueName(queue); err != nil {
 		return l, false, err
 	}
 	r, limited, err := s.GetKV(ctx, dialect.LimitNamespace, queue)
@@ -177,7 +177,7 @@ func (s *Store) ListLimits(ctx context.Context) (map[string]Limits, error) {
 // SetLimits changes the limits of a queue to those that change returns, or removes them if it returns the zero value.
 // It waits for a checkout under the earlier limits. It can call change several times.
 func (s *Store) SetLimits(ctx context.Context, queue string, change func(Limits) (Limits, error)) error {
-	if err := limits.QueueName(queue); err != nil {
+	if err := bounds.QueueName(queue); err != nil {
 		return err
 	}
 	run := func(ctx context.Context, f func(context.Context, dialect.Conn) error) error {
@@ -571,7 +571,7 @@ func (c *checkoutWithin) returnTakenOver(ctx context.Context, had int) error {
 			c.countStart(row)
 			return false
 		}
-		release = append(release, SettleRow{LeaseKey: LeaseKey{Task: row.ID, Fence: row.Fence}, Event: state.Release,
+		release = append(release, SettleRow{LeaseKey: LeaseKey{TaskID: row.ID, Fence: row.Fence}, Event: state.Release,
 			After: &at, Unrecorded: true})
 		c.bytes -= row.PayloadBytes()
 		return true
@@ -588,7 +588,7 @@ func (c *checkoutWithin) returnTakenOver(ctx context.Context, had int) error {
 	}
 	for i, out := range b.out {
 		if out.Err != nil {
-			return fmt.Errorf("task %s was taken over and cannot be released: %w", release[i].Task, out.Err)
+			return fmt.Errorf("task %s was taken over and cannot be released: %w", release[i].TaskID, out.Err)
 		}
 	}
 	return nil

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/bounds"
 )
 
 // memoryMost bounds the keys that a memory remembers.
@@ -91,10 +91,10 @@ func (l *checkoutLimits) learn(queue string, n, limit, rows int, cut bool) (more
 		switch {
 		case cut:
 			more = true
-			return min(max(2*rows, 1), limits.MaxCheckout), true
+			return min(max(2*rows, 1), bounds.MaxCheckout), true
 		case rows == limit:
 			more = true
-			return min(2*limit, limits.MaxCheckout), true
+			return min(2*limit, bounds.MaxCheckout), true
 		}
 		return 0, false // it found all due tasks
 	})

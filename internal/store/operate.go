@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/errs"
-	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
@@ -167,7 +167,7 @@ func (s *Store) keepReason(ctx context.Context, conn dialect.Conn, op Operation,
 		if !replaced && len(r.Result) > 0 {
 			text = append(append(text, '\n'), r.Result...)
 		}
-		result[i] = limits.CutResult(text)
+		result[i] = bounds.CutResult(text)
 		size[i] = sizeOf(result[i])
 	}
 	args := dialect.Args{"id": id, "result": result, "result_size": size}

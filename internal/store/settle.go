@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/errs"
-	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
@@ -130,7 +130,7 @@ func (b *settleBatch) stepsOf(some func(i int) bool) (steps []settleStep) {
 
 // sort sorts settlements by id.
 func (b *settleBatch) sort(index []int) {
-	slices.SortStableFunc(index, func(x, y int) int { return compareIDs(b.ss[x].Task, b.ss[y].Task) })
+	slices.SortStableFunc(index, func(x, y int) int { return compareIDs(b.ss[x].TaskID, b.ss[y].TaskID) })
 }
 
 // run settles on conn. again reports that an earlier try may have happened. A row that already has the intended state,
@@ -208,7 +208,7 @@ func (b *settleBatch) keepProgress(ctx context.Context, conn dialect.Conn) error
 	var rows []dialect.Row
 	for i := range b.ss {
 		if x := &b.ss[i]; x.reports() && b.out[i].Err == nil && !b.duplicate(i) {
-			rows = append(rows, dialect.Row{ID: x.Task, Progress: x.Progress})
+			rows = append(rows, dialect.Row{ID: x.TaskID, Progress: x.Progress})
 		}
 	}
 	return b.s.sql.KeepProgress(ctx, conn, rows)
@@ -218,14 +218,14 @@ func (b *settleBatch) keepProgress(ctx context.Context, conn dialect.Conn) error
 func (b *settleBatch) resolve(ctx context.Context, conn dialect.Conn, missing []int) error {
 	ids := make([]uuid.UUID, len(missing))
 	for k, i := range missing {
-		ids[k] = b.ss[i].Task
+		ids[k] = b.ss[i].TaskID
 	}
 	rows, err := b.s.Peek(ctx, conn, ids)
 	if err != nil {
 		return err
 	}
 	for _, i := range missing {
-		row, exists := rows[b.ss[i].Task]
+		row, exists := rows[b.ss[i].TaskID]
 		b.out[i] = b.ss[i].resolve(row, exists)
 	}
 	return nil
@@ -262,7 +262,7 @@ func (x *SettleRow) target() state.State {
 func (b *settleBatch) leaseArgs(index []int) dialect.Args {
 	id, fence := make(dialect.Col[uuid.UUID], len(index)), make(dialect.Col[int64], len(index))
 	for k, i := range index {
-		id[k], fence[k] = b.ss[i].Task, b.ss[i].Fence
+		id[k], fence[k] = b.ss[i].TaskID, b.ss[i].Fence
 	}
 	args := dialect.Args{"id": id, "fence": fence, "lock_wait": nil, "callers_tx": int64(0)}
 	if b.callersTx {
@@ -286,7 +286,7 @@ func (b *settleBatch) updateArgs(index []int) dialect.Args {
 	for k, i := range index {
 		x := &b.ss[i]
 		t, _ := state.Find(x.Event, state.Holder)
-		to[k], result[k] = int64(t.To), limits.CutResult(x.Result)
+		to[k], result[k] = int64(t.To), bounds.CutResult(x.Result)
 		size[k] = sizeOf(result[k])
 		if t.Attempts == state.Uncount {
 			uncount[k] = 1
@@ -358,7 +358,7 @@ func (b *settleBatch) unlocked(ctx context.Context, conn dialect.Conn) ([]settle
 	s := b.s
 	ids := make([]uuid.UUID, 0, len(b.ss))
 	for l := range b.index {
-		ids = append(ids, l.Task)
+		ids = append(ids, l.TaskID)
 	}
 	slices.SortFunc(ids, compareIDs)
 	ids = slices.Compact(ids)
@@ -374,11 +374,11 @@ func (b *settleBatch) unlocked(ctx context.Context, conn dialect.Conn) ([]settle
 	}
 	b.locked = map[int]bool{}
 	for i := range b.ss {
-		if !b.duplicate(i) && b.ss[i].HeldBy(now[b.ss[i].Task]) {
+		if !b.duplicate(i) && b.ss[i].HeldBy(now[b.ss[i].TaskID]) {
 			b.locked[i] = true
 		}
 	}
-	return b.stepsOf(func(i int) bool { return !b.duplicate(i) && free[b.ss[i].Task] }), nil
+	return b.stepsOf(func(i int) bool { return !b.duplicate(i) && free[b.ss[i].TaskID] }), nil
 }
 
 // SettleTx is Settle in the caller's transaction. It tries once, and waits for locked rows as long as the transaction's
@@ -412,9 +412,9 @@ func (s *Store) SetResultTx(ctx context.Context, tx sqlrun.Tx, l LeaseKey, resul
 	if row.State != state.Completed || row.Fence != l.Fence {
 		return errs.ErrLeaseLost
 	}
-	cut := limits.CutResult(result)
+	cut := bounds.CutResult(result)
 	_, err = s.sql.ExecBatch(ctx, conn, s.sql.Texts.SetResult, dialect.Args{
-		"id":          dialect.Col[uuid.UUID]{l.Task},
+		"id":          dialect.Col[uuid.UUID]{l.TaskID},
 		"result":      dialect.Col[[]byte]{cut},
 		"result_size": dialect.Col[*int64]{sizeOf(cut)},
 	}, 1)
@@ -426,8 +426,8 @@ func (s *Store) peekTx(ctx context.Context, tx sqlrun.Tx, l LeaseKey) (conn dial
 	if conn, err = s.txConn(tx); err != nil {
 		return nil, row, err
 	}
-	rows, err := s.Peek(ctx, conn, []uuid.UUID{l.Task})
-	return conn, rows[l.Task], err
+	rows, err := s.Peek(ctx, conn, []uuid.UUID{l.TaskID})
+	return conn, rows[l.TaskID], err
 }
 
 // isFollowed reports whether another attempt may follow the one that the settlement ends. The task's row then does not
@@ -454,7 +454,7 @@ func (b *settleBatch) notice(ctx context.Context, conn dialect.Conn) (err error)
 	var ids []uuid.UUID
 	for i := range b.ss {
 		if b.out[i].Err == nil && b.out[i].State == state.Poison {
-			ids = append(ids, b.ss[i].Task)
+			ids = append(ids, b.ss[i].TaskID)
 		}
 	}
 	settings := b.s.deadLetterQueue
@@ -467,7 +467,7 @@ func (b *settleBatch) notice(ctx context.Context, conn dialect.Conn) (err error)
 
 // endsInWorkflow reports whether the settlement may change what other tasks of a workflow wait for.
 func (x *SettleRow) endsInWorkflow() bool {
-	return InWorkflow(x.Task) && x.Event != state.Release && (x.Remove || isNeeded(x.Task))
+	return InWorkflow(x.TaskID) && x.Event != state.Release && (x.Remove || isNeeded(x.TaskID))
 }
 
 // advances reports whether the batch may have to record changes of workflows.
@@ -482,7 +482,7 @@ func (b *settleBatch) change(ctx context.Context, conn dialect.Conn) (err error)
 		to := b.out[i].State
 		ended := to == state.Completed || to == state.Poison || to == state.None
 		if b.out[i].Err == nil && ended && !b.duplicate(i) && b.ss[i].endsInWorkflow() {
-			ids = append(ids, b.ss[i].Task)
+			ids = append(ids, b.ss[i].TaskID)
 		}
 	}
 	b.added.Changes, err = b.s.addChanges(ctx, conn, ids)
@@ -501,7 +501,7 @@ func (b *settleBatch) record(ctx context.Context, conn dialect.Conn) error {
 	b.sort(index)
 	ids, causes := make([]uuid.UUID, len(index)), make([][]byte, len(index))
 	for k, i := range index {
-		ids[k], causes[k] = b.ss[i].Task, limits.CutResult(b.ss[i].Cause)
+		ids[k], causes[k] = b.ss[i].TaskID, bounds.CutResult(b.ss[i].Cause)
 	}
 	return b.s.recordLast(ctx, conn, ids, causes)
 }

@@ -19,7 +19,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/dbq-go/dbq/internal/limits"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/store"
 	"github.com/google/uuid"
 )
@@ -163,7 +163,7 @@ func (w *Waker) notify(topic string, d Due) {
 //
 // Waiters of this process are woken at that time, so that one query does for all of them.
 func (w *Waker) Next(ctx context.Context, queue string) (wait time.Duration, ok bool, err error) {
-	if err = limits.QueueName(queue); err == nil {
+	if err = bounds.QueueName(queue); err == nil {
 		wait, ok, err = w.store.NextDue(ctx, queue)
 	}
 	if err != nil || !ok {

@@ -23,7 +23,7 @@ type Problem struct {
 	Title     string    `json:"title"`
 	Status    int       `json:"status"`
 	Detail    string    `json:"detail,omitempty"`
-	Task      uuid.UUID `json:"task,omitzero"`
+	TaskID    uuid.UUID `json:"task_id,omitzero"`
 	Errors    []Field   `json:"errors,omitempty" nullable:"false"`
 	RequestID string    `json:"request_id,omitempty"`
 

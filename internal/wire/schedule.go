@@ -67,19 +67,19 @@ func (s NewSchedule) Schedule(name string) (schedule.Schedule, *Problem) {
 type Schedule struct {
 	Name string `json:"name"`
 	ScheduleContent
-	Hidden   bool      `json:"hidden,omitempty"`
-	Redacted bool      `json:"redacted,omitempty"`
-	Owner    string    `json:"owner,omitempty"`
-	Next     time.Time `json:"next,omitzero"`
-	Last     time.Time `json:"last,omitzero"`
-	LastTask uuid.UUID `json:"last_task,omitzero"`
-	Skipped  string    `json:"skipped,omitempty"`
-	Paused   bool      `json:"paused,omitempty"`
-	Since    time.Time `json:"since,omitzero"`
-	By       string    `json:"by,omitempty"`
-	Reason   string    `json:"reason,omitempty"`
-	Updated  time.Time `json:"updated"`
-	Revision string    `json:"revision"`
+	Hidden     bool      `json:"hidden,omitempty"`
+	Redacted   bool      `json:"redacted,omitempty"`
+	Owner      string    `json:"owner,omitempty"`
+	Next       time.Time `json:"next,omitzero"`
+	Last       time.Time `json:"last,omitzero"`
+	LastTaskID uuid.UUID `json:"last_task_id,omitzero"`
+	Skipped    string    `json:"skipped,omitempty"`
+	Paused     bool      `json:"paused,omitempty"`
+	Since      time.Time `json:"since,omitzero"`
+	By         string    `json:"by,omitempty"`
+	Reason     string    `json:"reason,omitempty"`
+	Updated    time.Time `json:"updated"`
+	Revision   string    `json:"revision"`
 }
 
 // ScheduleOf returns a schedule as it is sent.
@@ -89,7 +89,7 @@ func ScheduleOf(s schedule.Info) Schedule {
 			NewTaskOf(s.Task).TaskContent, Times{s.Cron, s.Zone, duration.Seconds(s.Every), s.At}, s.Queue, s.CatchUp,
 			s.NoOverlap, duration.Seconds(s.Jitter),
 		},
-		Owner: s.Owner, Next: s.Next, Last: s.Last, LastTask: s.LastTask, Skipped: s.Problem, Paused: s.Paused,
+		Owner: s.Owner, Next: s.Next, Last: s.Last, LastTaskID: s.LastTaskID, Skipped: s.Problem, Paused: s.Paused,
 		Since: s.Since, By: s.By, Reason: s.Reason, Updated: s.Updated, Revision: s.Revision,
 	}
 }

@@ -7,8 +7,8 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/duration"
-	"github.com/dbq-go/dbq/internal/limits"
 	"github.com/dbq-go/dbq/state"
 )
 
@@ -79,7 +79,7 @@ func SettlementOf(of dbq.Settlement) Settlement {
 	if at.After(lastTime) {
 		at = lastTime
 	}
-	result := limits.CutResult(o.Result())
+	result := bounds.CutResult(o.Result())
 	switch event := o.Event(); {
 	case event == state.Complete && o.Deletes():
 		s.Outcome = "delete"

@@ -29,7 +29,7 @@ func (w *Caller) Enqueue(ctx context.Context, ts []dbq.NewTask) ([]dbq.Enqueued,
 		if ts[i].ID == uuid.Nil {
 			ts[i].ID = dbq.NewID()
 		}
-		begun[i] = Record{Worker: w.Name, Event: state.Enqueue, Task: ts[i].ID}
+		begun[i] = Record{Worker: w.Name, Event: state.Enqueue, TaskID: ts[i].ID}
 	}
 	seqs := w.rec.begin(begun...)
 	out, err := w.Queue.EnqueueMany(ctx, ts)
@@ -55,7 +55,7 @@ func (w *Caller) Checkout(ctx context.Context, n int, lease time.Duration) ([]db
 			}
 			return
 		}
-		r.Answer, r.Task, r.Fence, r.Attempt = Happened, ts[i].ID, ts[i].Lease.Fence, ts[i].Attempt
+		r.Answer, r.TaskID, r.Fence, r.Attempt = Happened, ts[i].ID, ts[i].Lease.Fence, ts[i].Attempt
 		r.Until = w.rec.at(ts[i].Lease.Until)
 	})
 	return ts, err
@@ -65,20 +65,20 @@ func (w *Caller) Checkout(ctx context.Context, n int, lease time.Duration) ([]db
 func (w *Caller) Extend(ctx context.Context, ls []dbq.Lease, d time.Duration) (renewed, gone []dbq.Lease, err error) {
 	begun := make([]Record, len(ls))
 	for i, l := range ls {
-		begun[i] = Record{Worker: w.Name, Event: state.Extend, Task: l.Task, Fence: l.Fence}
+		begun[i] = Record{Worker: w.Name, Event: state.Extend, TaskID: l.TaskID, Fence: l.Fence}
 	}
 	seqs := w.rec.begin(begun...)
 	renewed, gone, err = w.Queue.ExtendMany(ctx, ls, d)
 	until := map[uuid.UUID]int64{}
 	for _, l := range renewed {
-		until[l.Task] = w.rec.at(l.Until)
+		until[l.TaskID] = w.rec.at(l.Until)
 	}
 	w.rec.end(seqs, func(i int, r *Record) {
 		r.Answer = answerOf(err)
 		if err != nil {
 			return
 		}
-		if r.Until = until[r.Task]; r.Until == 0 {
+		if r.Until = until[r.TaskID]; r.Until == 0 {
 			r.Answer = Lost
 		}
 	})
@@ -90,7 +90,8 @@ func (w *Caller) Extend(ctx context.Context, ls []dbq.Lease, d time.Duration) (r
 func (w *Caller) Settle(ctx context.Context, remove bool, ss ...dbq.Settlement) ([]dbq.Settled, error) {
 	begun := make([]Record, len(ss))
 	for i, s := range ss {
-		begun[i] = Record{Worker: w.Name, Event: s.Outcome.Event(), Remove: remove, Task: s.Lease.Task, Fence: s.Lease.Fence}
+		begun[i] = Record{Worker: w.Name, Event: s.Outcome.Event(), Remove: remove, TaskID: s.Lease.TaskID,
+			Fence: s.Lease.Fence}
 	}
 	seqs := w.rec.begin(begun...)
 	out, err := SettleUnlocked(ctx, w.Queue, ss)
@@ -104,7 +105,7 @@ func (w *Caller) Settle(ctx context.Context, remove bool, ss ...dbq.Settlement) 
 
 // Operate is an operator's event on one task.
 func (w *Caller) Operate(ctx context.Context, e state.Event, id uuid.UUID) error {
-	seqs := w.rec.begin(Record{Worker: w.Name, Event: e, Task: id})
+	seqs := w.rec.begin(Record{Worker: w.Name, Event: e, TaskID: id})
 	err := admin.New(w.Queue.Client()).Operate(ctx, e, id)
 	w.rec.end(seqs, func(_ int, r *Record) { r.Answer = answerOf(err) })
 	return err

@@ -46,13 +46,13 @@ func (t Transcript) Violations() []string {
 	}
 	var anyTask []Record
 	for _, r := range t.Records {
-		if r.Task == uuid.Nil {
+		if r.TaskID == uuid.Nil {
 			if r.Answer != Refused && r.Answer != Lost {
 				anyTask = append(anyTask, r)
 			}
 			continue
 		}
-		get(r.Task).add(r)
+		get(r.TaskID).add(r)
 	}
 	for i := range t.Tasks {
 		s := get(t.Tasks[i].ID)

@@ -47,7 +47,7 @@ type Record struct {
 	Seq      int         `json:"seq"`
 	Worker   string      `json:"worker"`
 	Event    state.Event `json:"event"`
-	Task     uuid.UUID   `json:"task"` // zero: a call that may have concerned any task
+	TaskID   uuid.UUID   `json:"task_id"` // zero: a call that may have concerned any task
 	Fence    int64       `json:"fence,omitempty"`
 	Attempt  int         `json:"attempt,omitempty"` // of a checkout
 	Remove   bool        `json:"remove,omitempty"`  // a completion that removes

@@ -21,16 +21,16 @@ var taskA, taskB = uuid.MustParse("0198c1f2-0000-7000-8000-00000000000a"),
 
 // The records of a transcript under test. Times are small numbers; a call takes one unit unless said otherwise.
 func enq(task uuid.UUID, at int64) Record {
-	return Record{Worker: "feeder", Event: state.Enqueue, Task: task, Sent: at, Answered: at + 1, Answer: Happened}
+	return Record{Worker: "feeder", Event: state.Enqueue, TaskID: task, Sent: at, Answered: at + 1, Answer: Happened}
 }
 
 func out(worker string, task uuid.UUID, fence int64, attempt int, at, until int64) Record {
-	return Record{Worker: worker, Event: state.Checkout, Task: task, Fence: fence, Attempt: attempt, Sent: at,
+	return Record{Worker: worker, Event: state.Checkout, TaskID: task, Fence: fence, Attempt: attempt, Sent: at,
 		Answered: at + 1, Until: until, Answer: Happened}
 }
 
 func does(worker string, e state.Event, task uuid.UUID, fence, at int64, o Answer) Record {
-	return Record{Worker: worker, Event: e, Task: task, Fence: fence, Sent: at, Answered: at + 1, Answer: o}
+	return Record{Worker: worker, Event: e, TaskID: task, Fence: fence, Sent: at, Answered: at + 1, Answer: o}
 }
 
 func extended(worker string, task uuid.UUID, fence, at, until int64) Record {
@@ -84,9 +84,9 @@ func TestGoodTranscripts(t *testing.T) {
 			[]dbq.Task{is(taskA, state.Poison, 3, 4)}},
 		{"removed", []Record{enq(taskA, 1), out("w", taskA, 1, 1, 3, 100),
 			removing(does("w", state.Complete, taskA, 1, 5, Happened))}, nil},
-		{"killed while enqueueing", []Record{{Event: state.Enqueue, Task: taskA, Sent: 1, Answer: Maybe}}, nil},
+		{"killed while enqueueing", []Record{{Event: state.Enqueue, TaskID: taskA, Sent: 1, Answer: Maybe}}, nil},
 		{"killed while completing", []Record{enq(taskA, 1), out("w", taskA, 1, 1, 3, 100),
-			{Event: state.Complete, Task: taskA, Fence: 1, Sent: 5, Answer: Maybe}},
+			{Event: state.Complete, TaskID: taskA, Fence: 1, Sent: 5, Answer: Maybe}},
 			[]dbq.Task{is(taskA, state.Completed, 1, 1)}},
 		{"killed while checking out", []Record{enq(taskA, 1), {Event: state.Checkout, Sent: 3, Answer: Maybe},
 			out("v", taskA, 2, 2, 50, 100)},
@@ -97,7 +97,7 @@ func TestGoodTranscripts(t *testing.T) {
 			[]dbq.Task{is(taskA, state.Processing, 1, 3)}},
 		{"purged", []Record{enq(taskA, 1), out("w", taskA, 1, 1, 3, 100), does("w", state.Complete, taskA, 1, 5, Happened),
 			does("o", state.Purge, taskA, 0, 7, Happened)}, nil},
-		{"a duplicate", []Record{{Event: state.Enqueue, Task: taskA, Sent: 1, Answered: 2, Answer: Refused}}, nil},
+		{"a duplicate", []Record{{Event: state.Enqueue, TaskID: taskA, Sent: 1, Answered: 2, Answer: Refused}}, nil},
 	} {
 		if got := (Transcript{tt.records, tt.end}).Violations(); len(got) > 0 {
 			t.Errorf("%s: got faults %q, want none", tt.name, got)
@@ -150,7 +150,8 @@ func TestBadTranscripts(t *testing.T) {
 			[]dbq.Task{is(taskA, state.Processing, 1, 1)}, "though no other worker"},
 		{"a lost task", []Record{enqueued, taken, enq(taskB, 1)}, []dbq.Task{is(taskA, state.Processing, 1, 1)}, "is lost"},
 		{"a task from nowhere", nil, []dbq.Task{is(taskA, state.Created, 0, 0)}, "never enqueued"},
-		{"a refused task that is there", []Record{{Event: state.Enqueue, Task: taskA, Sent: 1, Answered: 2, Answer: Refused}},
+		{"a refused task that is there",
+			[]Record{{Event: state.Enqueue, TaskID: taskA, Sent: 1, Answered: 2, Answer: Refused}},
 			[]dbq.Task{is(taskA, state.Created, 0, 0)}, "never enqueued"},
 		{"twice in the end", []Record{enqueued}, []dbq.Task{is(taskA, state.Created, 0, 0), is(taskA, state.Created, 0, 0)},
 			"twice in the end"},
@@ -200,14 +201,14 @@ func TestRecordsOfAKilledProcessAreRead(t *testing.T) {
 	r := NewWallClockRecorder(&file)
 	first := r.begin(Record{Event: state.Checkout})
 	r.end(r.split(first[0], 2), func(i int, rec *Record) {
-		rec.Answer, rec.Task, rec.Fence = Happened, []uuid.UUID{taskA, taskB}[i], 1
+		rec.Answer, rec.TaskID, rec.Fence = Happened, []uuid.UUID{taskA, taskB}[i], 1
 	})
-	r.begin(Record{Event: state.Complete, Task: taskA, Fence: 1})
+	r.begin(Record{Event: state.Complete, TaskID: taskA, Fence: 1})
 	whole := file.Len()
 	r.end([]int{2}, func(_ int, rec *Record) { rec.Answer = Happened })
 	for _, size := range []int{whole, whole + 10} { // killed before the last line, or in it
 		got, err := Read(bytes.NewReader(file.Bytes()[:size]))
-		if err != nil || len(got) != 3 || got[1].Task != taskB || got[2].Answer != Maybe {
+		if err != nil || len(got) != 3 || got[1].TaskID != taskB || got[2].Answer != Maybe {
 			t.Errorf("of %d bytes: got %+v and error %v, want two checkouts and a completion that may have happened", size, got,
 				err)
 		}

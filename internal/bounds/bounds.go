@@ -1,5 +1,5 @@
-// Package limits holds the limits of dbq and checks input against them. Its errors are those of package errs.
-package limits
+// Package bounds has the bounds of input, and checks input against them. Its errors are those of package errs.
+package bounds
 
 import (
 	"cmp"
@@ -14,7 +14,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// The limits are the smallest engine's. They are the same on all engines and are checked before any SQL. Characters
+// The bounds are the smallest engine's. They are the same on all engines and are checked before any SQL. Characters
 // are Unicode code points.
 const (
 	MaxQueueName   = 100                        // characters in a queue's name
@@ -39,7 +39,7 @@ const (
 // leases, has up to 25 more.
 const MaxWorkerID = MaxReference - 25
 
-// The limits of the period and the window of unique tasks.
+// The bounds of the period and the window of unique tasks.
 const (
 	MinUniquePeriod = time.Second
 	MaxUniquePeriod = 365 * 24 * time.Hour

@@ -1,5 +1,5 @@
-// Package handling calls handlers for package worker, and says what that needs of the queues of package client.
-package handling
+// Package invoke calls handlers for package worker, and says what that needs of the queues of package client.
+package invoke
 
 import (
 	"context"

@@ -1,5 +1,5 @@
-// Package redact hides what is secret in a DSN, and shows where the DSN leads.
-package redact
+// Package dsnredact hides what is secret in a DSN, and shows where the DSN leads.
+package dsnredact
 
 import (
 	"cmp"

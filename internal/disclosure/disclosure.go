@@ -1,6 +1,6 @@
-// Package visible decides what a caller of the HTTP API and the console sees of a database, so that neither shows what
-// the other hides. What a caller may do is decided by auth.Principal.May.
-package visible
+// Package disclosure decides what a caller of the HTTP API and the console sees of a database, so that neither shows
+// what the other hides. What a caller may do is decided by auth.Principal.May.
+package disclosure
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package visible_test
+package disclosure_test
 
 import (
 	"encoding/json"
@@ -122,7 +122,7 @@ func (s *site) plant() {
 	s.try(a.ConfigureQueue(ctx, "theirs", func(q *admin.QueueSettings) { q.DeadLetter = planted }, by...))
 	s.ids = map[string]string{
 		"theirs": theirs.String(), "both": both.String(), "own": own.String(), "mixed": mixed.ID.String(),
-		"large": large.ID.String(), "step": large.Tasks[0].String(), "mixed step": mixed.Tasks[0].String(),
+		"large": large.ID.String(), "step": large.TaskIDs[0].String(), "mixed step": mixed.TaskIDs[0].String(),
 	}
 }
 
@@ -265,7 +265,7 @@ func (s *site) operation(method, path string) {
 	if method == http.MethodGet {
 		s.asks(method, path, "", "")
 		for _, query := range []string{
-			"?queue=theirs", "?queue=ours", "?task=" + s.ids["both"] + "&queue=ours", "?queue=ours&archived=true",
+			"?queue=theirs", "?queue=ours", "?task_id=" + s.ids["both"] + "&queue=ours", "?queue=ours&archived=true",
 			"?limit=1", "?limit=200", "?limit=1000",
 		} {
 			s.asks(method, path+query, "", "")
@@ -278,7 +278,7 @@ func (s *site) operation(method, path string) {
 		`{"filter":{"queue":"ours","workflow":"` + s.ids["large"] + `"},"limit":10,"dry_run":true}`,
 		`{"payload":"x","id":"` + s.ids["theirs"] + `"}`, `{"tasks":[{"reference":"x"}]}`, `{"wait_seconds":0.001}`,
 		`{"settlements":[{` + lease + `,"outcome":"complete"}]}`, `{"leases":[{` + lease + `}]}`,
-		`{"batch":3}`, `{"leased":3}`, `{"worker":"x","command":"stop"}`, `{"every_seconds":60}`,
+		`{"max_checkout":3}`, `{"leased":3}`, `{"worker":"x","command":"stop"}`, `{"every_seconds":60}`,
 		`{"queue":"ours","every_seconds":60}`, `{"queue":"theirs","every_seconds":60}`,
 		`{"queue":"ours","every_seconds":60,"keep_payload":true}`, `{"steps":[{"name":"a","queue":"theirs"}]}`,
 	} {
