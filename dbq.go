@@ -49,7 +49,6 @@ package dbq
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -122,8 +121,8 @@ func open(ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn string,
 	if err != nil {
 		return nil, err
 	}
-	if pool.Caution != "" {
-		c.cfg.logger.Warn("dbq: caution about the connection", "caution", pool.Caution)
+	if pool.Warning != "" {
+		c.cfg.logger.Warn("dbq: warning about the connection", "warning", pool.Warning)
 	}
 	server := c.store.Server()
 	if c.store.Strategy == "" {
@@ -150,8 +149,6 @@ func openError(d dialect.Dialect, dsn string, err error) error {
 	class := dialect.Unknown
 	if d != nil {
 		class = d.Classify(err)
-	} else if !errors.Is(err, ErrUnknownScheme) {
-		class = dialect.ClassifyConn(err)
 	}
 	if class == dialect.Ambiguous { // Open only reads
 		class = dialect.Unavailable

@@ -29,7 +29,7 @@ const openPatience = 10 * time.Second
 func openPool(ctx context.Context, dsn string, password dialect.Password) (dialect.Driver, dialect.Pool, error) {
 	begin := time.Now()
 	for tries := 0; ; tries++ {
-		drv, pool, err := sqlrun.OpenPassword(ctx, dsn, password)
+		drv, pool, err := sqlrun.Open(ctx, dsn, password)
 		if err == nil {
 			return drv, pool, nil
 		}
@@ -51,7 +51,7 @@ func configOf(dsn string, opts []Option) (config, error) {
 		switch {
 		case dsn == "":
 			err = fmt.Errorf("%w: WithPassword: set the password where you make the pool", ErrOption)
-		case unknown == nil && drv.OpenPassword == nil:
+		case unknown == nil && drv.File:
 			err = fmt.Errorf("%w: WithPassword: %s has no passwords", ErrOption, drv.Dialect.Name())
 		}
 	}
@@ -85,7 +85,7 @@ func bareClient(ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn s
 		}
 	}
 	session := sqlrun.NewSession(d, pool, server, cfg.names)
-	if err := session.Texts.CheckOwn(); err != nil {
+	if err := session.Texts.CheckPrivate(); err != nil {
 		return nil, openError(d, dsn, err)
 	}
 	st := store.New(session, store.Options{

@@ -33,11 +33,11 @@ func (b busy) Classify(err error) dialect.Class {
 func TestOpeningIsTriedAgainAfterAConflict(t *testing.T) {
 	t.Parallel()
 	var left atomic.Int64
-	open := func(ctx context.Context, dsn string) (dialect.Pool, error) {
+	open := func(ctx context.Context, dsn string, _ dialect.Password) (dialect.Pool, error) {
 		if left.Add(-1) >= 0 {
 			return dialect.Pool{}, errBusy
 		}
-		return sqlite.Open(ctx, "sqlite"+dsn[len("busy"):])
+		return sqlite.Open(ctx, "sqlite"+dsn[len("busy"):], nil)
 	}
 	dialect.Register(dialect.Driver{Schemes: []string{"busy"}, Dialect: busy{}, Open: open})
 	dsn := "busy:" + filepath.Join(t.TempDir(), "q.db")
@@ -88,8 +88,8 @@ func TestServerNoticeIsLoggedOnce(t *testing.T) {
 	scheme := fmt.Sprintf("noted%d", time.Now().UnixNano())
 	note := "this dialect is a test's, " + scheme
 	dialect.Register(dialect.Driver{Schemes: []string{scheme}, Dialect: sqlite.Dialect{}, Note: note,
-		Open: func(ctx context.Context, dsn string) (dialect.Pool, error) {
-			return sqlite.Open(ctx, "sqlite"+dsn[len(scheme):])
+		Open: func(ctx context.Context, dsn string, _ dialect.Password) (dialect.Pool, error) {
+			return sqlite.Open(ctx, "sqlite"+dsn[len(scheme):], nil)
 		}})
 	var out bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&out, nil))

@@ -221,7 +221,7 @@ func (d probes) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
 
 func TestPoolOfTransactionsIsChecked(t *testing.T) {
 	t.Parallel()
-	pool, err := sqlite.Open(t.Context(), "sqlite::memory:")
+	pool, err := sqlite.Open(t.Context(), "sqlite::memory:", nil)
 	check.OK(t, err)
 	t.Cleanup(func() { pool.Close() })
 	own, tx := pool.Write, &sql.DB{}

@@ -17,7 +17,9 @@ import (
 func TestClientShowsNoSecret(t *testing.T) {
 	t.Parallel()
 	const secret = "Tr0ub4dor"
-	open := func(ctx context.Context, _ string) (dialect.Pool, error) { return sqlite.Open(ctx, "sqlite::memory:") }
+	open := func(ctx context.Context, _ string, _ dialect.Password) (dialect.Pool, error) {
+		return sqlite.Open(ctx, "sqlite::memory:", nil)
+	}
 	dialect.Register(dialect.Driver{Schemes: []string{"guarded"}, Dialect: sqlite.Dialect{}, Open: open})
 	const dsn = "guarded://app@srv:" + secret + "@db.example:7/shop?token=" + secret
 	c, err := Open(t.Context(), dsn, WithMigrate(), WithName("web-3"))

@@ -30,7 +30,7 @@ func (j *journal) log(c *api.Config) { c.Logger = slog.New(slog.NewTextHandler(j
 // heldClient returns a client whose only connection a test can take, so that the database does not answer.
 func heldClient(t *testing.T) (c *dbq.Client, take func() (release func())) {
 	t.Helper()
-	pool, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "held.db"))
+	pool, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "held.db"), nil)
 	check.OK(t, err)
 	t.Cleanup(func() { pool.Close() })
 	pool.Write.SetMaxOpenConns(1)

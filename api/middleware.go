@@ -19,8 +19,8 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
-	"github.com/dbq-go/dbq/internal/callers"
 	"github.com/dbq-go/dbq/internal/bounds"
+	"github.com/dbq-go/dbq/internal/callers"
 	"github.com/dbq-go/dbq/internal/wire"
 )
 

@@ -33,7 +33,7 @@ func openMySQL(ctx context.Context, group, dsn, schema string) (*mysqlPlace, err
 }
 
 func (p *mysqlPlace) connect(ctx context.Context) (*sql.DB, error) {
-	pool, err := mysql.Open(ctx, p.dsn)
+	pool, err := mysql.Open(ctx, p.dsn, nil)
 	return pool.Write, dsnredact.Scrub(err, p.dsn)
 }
 

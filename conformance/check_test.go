@@ -102,7 +102,7 @@ func TestCheckInterrupted(t *testing.T) {
 	if n := len(report.Results); n < 20 || n > len(conformance.Cases())/2 || len(report.Leftovers) > 0 {
 		t.Errorf("%d results, left behind %v", n, report.Leftovers)
 	}
-	_, pool, err := sqlrun.Open(t.Context(), dsn)
+	_, pool, err := sqlrun.Open(t.Context(), dsn, nil)
 	check.OK(t, err)
 	defer pool.Close()
 	var left int

@@ -86,7 +86,7 @@ func turnMutants() []mutant {
 			caught: []string{"Limits/KeysInTurn"}},
 		{name: "due-first-of-one-priority",
 			edit: func(st *dialect.Statements, n dialect.Names) {
-				st.DueFirst = n.Filler("{now}", clock)("SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due," +
+				st.DueTasks = n.Filler("{now}", clock)("SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due," +
 					" length(t.payload) AS payload_size FROM {task} t" +
 					" WHERE t.queue = :queue AND t.priority = 0 AND t.due <= {now} ORDER BY t.due, t.id LIMIT :limit")
 			},

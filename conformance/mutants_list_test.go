@@ -16,8 +16,8 @@ func listMutants() []mutant {
 			out = append(out, mutant{name: strings.ReplaceAll(name, " ", "-") + "-without-" + without,
 				caught: []string{"Lease/ManyCompletedTogether"},
 				edit: func(st *dialect.Statements, _ dialect.Names) {
-					mustIn(st.Own, name, pattern, "")
-					mustIn(st.Own, "lock uniform", pattern, "")
+					mustIn(st.Private, name, pattern, "")
+					mustIn(st.Private, "lock uniform", pattern, "")
 				}})
 		}
 	}

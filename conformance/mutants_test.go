@@ -85,8 +85,8 @@ var registerMutants = sync.OnceFunc(func() {
 	for _, m := range mutants() {
 		scheme := "mutant-" + m.name
 		dialect.Register(dialect.Driver{Schemes: []string{scheme}, Dialect: mutantDialect{m: m},
-			Open: func(ctx context.Context, dsn string) (dialect.Pool, error) {
-				return sqlite.Open(ctx, "sqlite"+strings.TrimPrefix(dsn, scheme))
+			Open: func(ctx context.Context, dsn string, _ dialect.Password) (dialect.Pool, error) {
+				return sqlite.Open(ctx, "sqlite"+strings.TrimPrefix(dsn, scheme), nil)
 			}})
 	}
 })
@@ -208,7 +208,7 @@ func mutants() []mutant {
 		{name: "settle-without-fence",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
 				must(&st.Settle.SQL, theFence, "")
-				mustIn(st.Own, "complete one", ` AND \+fence = :fence`, "")
+				mustIn(st.Private, "complete one", ` AND \+fence = :fence`, "")
 			},
 			caught: []string{"Lease/StaleFenceCannotSettle"},
 			races:  []string{"Contention/ExpiryWhileComplete"}},
@@ -220,31 +220,31 @@ func mutants() []mutant {
 		{name: "remove-without-fence",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
 				must(&st.Remove.SQL, theFence, "")
-				mustIn(st.Own, "remove one", ` AND \+fence = :fence`, "")
+				mustIn(st.Private, "remove one", ` AND \+fence = :fence`, "")
 			},
 			caught: []string{"Lease/StaleFenceCannotSettle"}},
 		{name: "settle-without-state",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
 				must(&st.Settle.SQL, theState, "")
-				mustIn(st.Own, "complete one", ` AND \+state = 1`, "")
+				mustIn(st.Private, "complete one", ` AND \+state = 1`, "")
 			},
 			caught: []string{"Lease/SettlingTwiceIsLeaseLost"}},
 		{name: "overlapping-leases",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
-				mustIn(st.Own, "expired", leaseOver, "")
-				mustIn(st.Own, "take over", leaseOver, "")
-				mustIn(st.Own, "any", leaseOver, "")
+				mustIn(st.Private, "expired", leaseOver, "")
+				mustIn(st.Private, "take over", leaseOver, "")
+				mustIn(st.Private, "any", leaseOver, "")
 			},
 			caught: []string{"Lease/ExtendKeepsOthersOut"}},
 		{name: "lease-half-as-long",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
-				mustIn(st.Own, "take", `:lease`, ":lease / 2")
+				mustIn(st.Private, "take", `:lease`, ":lease / 2")
 			},
 			caught: []string{"Lease/HolderEndsNoLaterThanTheDatabase"},
 			races:  []string{"Contention/ExpiryWhileComplete"}},
 		{name: "fence-stands-still",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
-				mustIn(st.Own, "take over", `fence = fence \+ 1`, "fence = fence")
+				mustIn(st.Private, "take over", `fence = fence \+ 1`, "fence = fence")
 			},
 			caught: []string{"Lease/StaleFenceCannotSettle"},
 			races:  []string{"Contention/ExpiryWhileComplete"}},
@@ -289,12 +289,12 @@ func mutants() []mutant {
 			caught: []string{"Checkout/NewTokenEachTime"}},
 		{name: "attempts-not-counted",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
-				mustIn(st.Own, "take over", `THEN 1 ELSE 0`, "THEN 0 ELSE 0")
+				mustIn(st.Private, "take over", `THEN 1 ELSE 0`, "THEN 0 ELSE 0")
 			},
 			caught: []string{"Transitions/checkout/PROCESSING-expired"}},
 		{name: "exhausted-attempts-go-on",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
-				mustIn(st.Own, "take over", "attempt >= max_attempts AND", "attempt > 30000 AND")
+				mustIn(st.Private, "take over", "attempt >= max_attempts AND", "attempt > 30000 AND")
 			},
 			caught: []string{"Transitions/checkout/PROCESSING-expired-exhausted"}},
 		{name: "duplicates-allowed",
@@ -310,8 +310,8 @@ func mutants() []mutant {
 			edit: func(st *dialect.Statements, _ dialect.Names) {
 				must(&st.Insert.SQL, "INSERT INTO", "INSERT OR REPLACE INTO")
 				must(&st.Insert.SQL, "ON CONFLICT DO NOTHING\n", "")
-				mustIn(st.Own, "insert one", "INSERT INTO", "INSERT OR REPLACE INTO")
-				mustIn(st.Own, "insert one", "ON CONFLICT DO NOTHING", "")
+				mustIn(st.Private, "insert one", "INSERT INTO", "INSERT OR REPLACE INTO")
+				mustIn(st.Private, "insert one", "ON CONFLICT DO NOTHING", "")
 			},
 			caught: []string{"Enqueue/DuplicateReference"},
 			races:  []string{"Contention/DuplicateEnqueueRace"}},
@@ -319,15 +319,15 @@ func mutants() []mutant {
 			edit: func(st *dialect.Statements, _ dialect.Names) {
 				must(&st.Insert.SQL, anyClock+` \+ d\.column7`, clock+" + 3600000000 + d.column7")
 				for _, name := range []string{"insert one", "insert one new", "insert uniform"} {
-					mustIn(st.Own, name, anyClock+` \+ :delay`, clock+" + 3600000000 + :delay")
+					mustIn(st.Private, name, anyClock+` \+ :delay`, clock+" + 3600000000 + :delay")
 				}
 			},
 			caught: []string{"Checkout/AtMostN", "Enqueue/Minimal"}},
 		{name: "due-an-hour-early",
 			edit: func(st *dialect.Statements, n dialect.Names) {
 				early := "due <= " + clock + " + 3600000000"
-				mustIn(st.Own, "any", `due <= `+anyClock, early)
-				mustIn(st.Own, "ready", `due <= `+anyClock, early)
+				mustIn(st.Private, "any", `due <= `+anyClock, early)
+				mustIn(st.Private, "ready", `due <= `+anyClock, early)
 			},
 			caught: []string{"Enqueue/DelayedUntilDue", "Checkout/FutureIsNotTaken"}},
 		{name: "result-not-kept",
@@ -338,7 +338,7 @@ func mutants() []mutant {
 		{name: "empty-becomes-nil",
 			edit: func(st *dialect.Statements, _ dialect.Names) {
 				must(&st.Payload, `length\(payload\) AS payload_size`, "NULL AS payload_size")
-				mustIn(st.Own, "ready", `length\(t\.payload\) AS payload_size`, "NULL AS payload_size")
+				mustIn(st.Private, "ready", `length\(t\.payload\) AS payload_size`, "NULL AS payload_size")
 			},
 			caught: []string{"RoundTrip/EmptyIsNotNil"}},
 		{name: "purge-takes-all",
@@ -359,7 +359,7 @@ func mutants() []mutant {
 				each := `(?s)FROM \(\s+SELECT \* FROM \(\s+SELECT rowid.*\n\s+LIMIT \+:limit\)`
 				all := "FROM (SELECT rowid FROM " +
 					n.Table("task") + " WHERE queue = :queue AND due <= {now} ORDER BY due, id LIMIT +:limit)"
-				mustIn(st.Own, "ready", each, strings.Replace(all, "{now}", clock, 1))
+				mustIn(st.Private, "ready", each, strings.Replace(all, "{now}", clock, 1))
 			},
 			caught: []string{"Checkout/PriorityFirst"}},
 	}...)

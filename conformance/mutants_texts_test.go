@@ -4,7 +4,7 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 )
 
-// ownRun are laws that run the dialect's own statements, whose values only the dialect knows before.
+// ownRun are laws that run the dialect's private statements, whose values only the dialect knows before.
 var ownRun = map[string]string{"one": "Lease/StaleFenceCannotSettle", "uniform": "Lease/ManyCompletedTogether"}
 
 // textMutants have one text that the core could not bind, each in another place.
@@ -15,8 +15,8 @@ func textMutants() []mutant {
 		"settle":     func(st *dialect.Statements, more string) { st.Settle.SQL += more },
 		"settle-row": func(st *dialect.Statements, more string) { st.Settle.Row += more },
 		"movable":    func(st *dialect.Statements, more string) { st.Movable.SQL += more },
-		"one":        func(st *dialect.Statements, more string) { addTo(st.Own, "complete one", more) },
-		"uniform":    func(st *dialect.Statements, more string) { addTo(st.Own, "complete uniform", more) },
+		"one":        func(st *dialect.Statements, more string) { addTo(st.Private, "complete one", more) },
+		"uniform":    func(st *dialect.Statements, more string) { addTo(st.Private, "complete uniform", more) },
 	} {
 		for more, defect := range map[string]string{"unknown-value": ":tenant", "question-mark": "?", "list": "{rows}"} {
 			if more == "list" && (place == "held" || place == "settle-row") {

@@ -37,8 +37,8 @@ var countedReads = map[string]*atomic.Int64{overviewScheme: {}, stepScheme: {}, 
 
 func init() {
 	for scheme, reads := range countedReads {
-		open := func(ctx context.Context, dsn string) (dialect.Pool, error) {
-			pool, err := sqlite.Open(ctx, "sqlite"+strings.TrimPrefix(dsn, scheme))
+		open := func(ctx context.Context, dsn string, _ dialect.Password) (dialect.Pool, error) {
+			pool, err := sqlite.Open(ctx, "sqlite"+strings.TrimPrefix(dsn, scheme), nil)
 			if err == nil {
 				pool.Read = querycount.Wrap(pool.Read, reads)
 			}

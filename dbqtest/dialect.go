@@ -24,8 +24,8 @@ type movable struct{ sqlite.Dialect }
 // offset is the SQL of how far the clock is ahead, in microseconds.
 const offset = "(SELECT micros FROM dbqtest_clock)"
 
-func openMovable(ctx context.Context, dsn string) (dialect.Pool, error) {
-	pool, err := sqlite.Open(ctx, "sqlite"+strings.TrimPrefix(dsn, scheme))
+func openMovable(ctx context.Context, dsn string, _ dialect.Password) (dialect.Pool, error) {
+	pool, err := sqlite.Open(ctx, "sqlite"+strings.TrimPrefix(dsn, scheme), nil)
 	if err != nil {
 		return pool, err
 	}

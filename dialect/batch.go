@@ -38,7 +38,7 @@ func (b Batch) Separator() string {
 		return " UNION ALL "
 	case strings.HasPrefix(b.Row, "OR "), strings.HasPrefix(b.Row, "BEGIN"):
 		before, _, _ := strings.Cut(b.SQL, "{rows}")
-		return "\n" + strings.Repeat(" ", column(before))
+		return "\n" + strings.Repeat(" ", len(before)-1-strings.LastIndex(before, "\n"))
 	}
 	return ", "
 }
@@ -89,7 +89,7 @@ type Changed struct {
 // Without it, the core runs the operation's batch, which must return the rows that it changed.
 type BatchRunner interface {
 	// RunBatch does op to n rows, in as many statements as it takes. Some of args are columns. What the batch of op
-	// returns according to Statements is in the result. The batches that it runs besides are in Statements.Own.
+	// returns according to Statements is in the result. The batches that it runs besides are in Statements.Private.
 	RunBatch(ctx context.Context, s *Session, c Conn, op Op, args Args, n int) (Changed, error)
 	// NeedsTx reports whether RunBatch must be in a transaction for these rows, as when it changes them by more than one
 	// statement, or when Server.ExplicitTx is set. Otherwise the statement may commit by itself.

@@ -1,13 +1,6 @@
 package dialect
 
-import (
-	"context"
-	"database/sql/driver"
-	"errors"
-	"fmt"
-	"io"
-	"net"
-)
+import "fmt"
 
 // Class is the meaning of an error for the caller. Metrics may have stored the numbers: never change them.
 type Class uint8
@@ -48,25 +41,4 @@ func (c Class) String() string {
 		return classNames[c]
 	}
 	return fmt.Sprintf("class(%d)", uint8(c))
-}
-
-// ClassifyConn classifies the errors that all drivers share: connections that could not be opened or were lost. A
-// dialect calls it for errors without a code of its driver.
-func ClassifyConn(err error) Class {
-	var op *net.OpError
-	var dns *net.DNSError
-	var netErr net.Error
-	var password *passwordError
-	switch {
-	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return Unknown
-	case errors.Is(err, driver.ErrBadConn): // by its contract, nothing reached the server
-		return Unavailable
-	case errors.As(err, &op) && op.Op == "dial", errors.As(err, &dns), errors.As(err, &password):
-		return Unavailable
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe),
-		errors.Is(err, net.ErrClosed), errors.As(err, &netErr):
-		return Ambiguous
-	}
-	return Unknown
 }

@@ -10,15 +10,8 @@ import (
 type Conn interface {
 	// Exec runs a statement and returns the number of affected rows.
 	Exec(ctx context.Context, query string, args ...any) (int64, error)
-	// Query runs a statement that returns rows. The caller closes them.
-	Query(ctx context.Context, query string, args ...any) (Rows, error)
-}
-
-// A Reader is a Conn whose rows are valid only during the call. The core calls Read instead of Query.
-type Reader interface {
-	Conn
-	// Read runs a statement and calls read with its rows, which are valid until read returns.
-	Read(ctx context.Context, query string, args []any, read func(Rows) error) error
+	// Query runs a statement and calls read with its rows, which are valid until read returns.
+	Query(ctx context.Context, query string, args []any, read func(Rows) error) error
 }
 
 // A Pipeline is a Conn that can send a statement together with the next one, in one round trip.
@@ -42,5 +35,4 @@ type Rows interface {
 	Next() bool
 	Scan(dest ...any) error
 	Err() error
-	Close() error
 }

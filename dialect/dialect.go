@@ -32,7 +32,7 @@ type Dialect interface {
 
 	// Migrations returns the steps that create the schema, numbered without gaps. Step 0 creates the table of migrations
 	// and its schema. It runs before every migration, so it must be safe to repeat. A released step never changes. See
-	// ReadSchema.
+	// kit.ReadSchema.
 	Migrations(Names) []Migration
 
 	// Statements returns the texts of the statements that the core runs.
@@ -44,21 +44,20 @@ type Dialect interface {
 	//  1. Atomicity. Two calls never return the same row with overlapping leases. A call that fails leaves no row leased,
 	//     unless its error is Ambiguous: it then returns the rows that it is known to have leased. It writes through s.Do
 	//     or s.Tx, in which the end of ctx does not interrupt a commit.
-	//  2. Order. It leases due tasks in HandOutOrder: by priority, due time and id. It skips rows that other checkouts
-	//     are leasing.
-	//  3. Expiry. It takes over PROCESSING tasks whose leases have expired, under the next fence: before due tasks if
-	//     r.Expired is set, and otherwise only if it finds none due. The row carries the previous attempt (WasHolder and
-	//     so on), which is added to the history in the same transaction: Budget.TakeOver does so. An attempt that is not
-	//     known to have started is a lapse; see LapsesPerAttempt.
+	//  2. Order. It leases due tasks in the order of priority, due time and id. It skips rows that other checkouts are
+	//     leasing.
+	//  3. Expiry. It takes over PROCESSING tasks whose leases have expired, under the next fence. The row carries the
+	//     previous attempt (WasHolder and so on), which is added to the history in the same transaction:
+	//     kit.Budget.TakeOver does so. An attempt that is not known to have started is a lapse; see LapsesPerAttempt.
 	//  4. Exhaustion. A task whose lease has expired and that has no attempt left becomes POISON. It is also returned,
-	//     under the next fence and with its last holder. See {exhausted} of Names.Filler, or Row.TakeOver. Its
-	//     dead-letter notice is added in the same transaction: Budget.TakeOver and Runner.EnqueueNotices do so.
+	//     under the next fence and with its last holder. See {exhausted} of Names.Filler, or kit.TakeOver. Its dead-letter
+	//     notice is added in the same transaction: kit.Budget.TakeOver and Runner.EnqueueNotices do so.
 	//  5. Budget. It leases at most r.Limit tasks, and only the first whose payloads fit in r.Bytes together, but at least
-	//     one. Budget.Fit selects them. Leased.More reports whether any were left.
+	//     one. kit.Budget.Fit selects them. Leased.More reports whether any were left.
 	//  6. Pause and limits. A queue that is paused or has limits hands out nothing; see {unpaused} of Names.Filler. In the
-	//     checkout of a queue with limits, the core has filled in that condition in another way, and sets r.Only.
-	//  7. One search. If r.Only is OnlyDue, it leases only due tasks; if it is OnlyExpired, it only takes over expired
-	//     leases. If r.Given is not nil, the due tasks are those of r.Given that are still due under their fences.
+	//     checkout of a queue with limits, the core has filled in that condition in another way.
+	//  7. Search. r.Search says what it searches for. If r.Given is not nil, the due tasks are those of r.Given that are
+	//     still due under their fences.
 	Checkout(ctx context.Context, s *Session, r CheckoutRequest) (Leased, error)
 
 	// Classify returns the class of a driver's error. It must look through wrapped errors, and return Unknown in doubt,
@@ -123,9 +122,6 @@ const (
 	heldByPause = "n.namespace = '" + PauseNamespace + "'"
 )
 
-// WithinLimits returns a statement for queues with limits: its condition {unpaused} is false only for a paused queue.
-func WithinLimits(text string) string { return strings.ReplaceAll(text, held, heldByPause) }
-
 // Names are the schema and the prefix of the tables. Both are lower-case SQL identifiers, checked by the core, so
 // they need no quoting.
 type Names struct {
@@ -141,30 +137,44 @@ func (n Names) Table(name string) string {
 	return n.Prefix + name
 }
 
+// WithinLimits returns a statement for queues with limits: its condition {unpaused} is false only for a paused queue.
+func (Names) WithinLimits(text string) string { return strings.ReplaceAll(text, held, heldByPause) }
+
 // CheckoutRequest is one checkout.
 type CheckoutRequest struct {
-	Strategy     Strategy
-	Queue        string
-	Limit        int           // at least 1
-	Bytes        int64         // of all payloads, 0 means no limit; a single larger task can be leased alone
-	Lease        time.Duration // from the database's current time
-	Holder       string        // unique to the call: if a token were used twice, earlier batches would be returned again
-	Expired      bool          // also search for expired leases
-	StartsAtOnce bool          // the caller starts each task immediately; see KnownStarted
-	Only         Search        // "" is both searches
+	Strategy Strategy
+	Queue    string
+	Limit    int           // at least 1
+	Bytes    int64         // of all payloads, 0 means no limit; a single larger task can be leased alone
+	Lease    time.Duration // from the database's current time
+	Holder   string        // unique to the call: if a token were used twice, earlier batches would be returned again
+	Search   Search
+	// KnownStarted is :known_started, which a checkout writes into that column: 1 if the caller starts each task
+	// immediately, so that an attempt whose lease expires counts.
+	KnownStarted int64
 	// Given are the due tasks to lease, as statements of this transaction returned them: their ids, fences and sizes of
 	// payloads. It comes with OnlyDue. Nil means that the checkout searches.
 	Given []Row
 }
 
-// Search is one of the two searches of a checkout.
-type Search string
+// Search says what a checkout searches for, and in which order.
+type Search int
 
-// The searches: for due tasks, and for expired leases.
 const (
-	OnlyDue     Search = "due"
-	OnlyExpired Search = "expired"
+	// DueFirst searches for due tasks, and for expired leases only if none is due.
+	DueFirst Search = iota
+	// ExpiredFirst searches for expired leases, and then for due tasks.
+	ExpiredFirst
+	// OnlyDue and OnlyExpired are for queues with limits, of which the core determines the order.
+	OnlyDue
+	OnlyExpired
 )
+
+// Leased is the result of a checkout.
+type Leased struct {
+	Rows []Row // the leased tasks, and those moved to POISON
+	More bool  // due tasks were left because of CheckoutRequest.Bytes
+}
 
 // A Driver connects DSN schemes to a Dialect. Schemes, Dialect and Open are required.
 type Driver struct {
@@ -174,13 +184,11 @@ type Driver struct {
 	// may be a mistake, so the core refuses it and names the right scheme.
 	Products map[string]string
 	// Open opens the pools for a DSN. It must not contact the server for longer than ctx allows, must refuse DSN options
-	// that break dbq's promises, and must not put a password into an error.
-	Open func(ctx context.Context, dsn string) (Pool, error)
-	// OpenPassword is Open with a password for each new connection, which replaces the DSN's. It is nil for databases
-	// without passwords.
-	OpenPassword func(ctx context.Context, dsn string, password Password) (Pool, error)
+	// that break dbq's promises, and must not put a password into an error. Unless password is nil, each
+	// new connection uses what it returns instead of the DSN's password.
+	Open func(ctx context.Context, dsn string, password Password) (Pool, error)
 	// File says that a DSN is scheme:PATH?parameters and names a file. It is shown with the path. Nothing in it is secret
-	// but the values of parameters such as password.
+	// but the values of parameters such as password. The core refuses a Password for it.
 	File bool
 	// Target returns what is shown of a DSN whose parameters may name the host or the database. It gets the DSN without
 	// its user, its password, and parameters such as password. If it is nil, the DSN's own hosts and database are shown.
@@ -189,3 +197,6 @@ type Driver struct {
 	// It is empty for most dialects.
 	Note string
 }
+
+// A Password returns the password for a new connection. It may be called by several goroutines.
+type Password func(ctx context.Context) (string, error)

@@ -5,7 +5,7 @@ import "fmt"
 // LapsesPerAttempt is how many lapses in a row count as an attempt. It keeps a task whose leases always expire before
 // the handler starts from being handed out forever.
 //
-// When a lease expires, its attempt counts if the row is marked as started, by CheckoutRequest.StartsAtOnce or
+// When a lease expires, its attempt counts if the row is marked as started, by CheckoutRequest.KnownStarted or
 // Statements.Start. Otherwise the expiry is a lapse, and the attempt does not count.
 const LapsesPerAttempt = 100
 
@@ -18,34 +18,3 @@ var (
 	nextLapses  = fmt.Sprintf(
 		"CASE WHEN known_started = 1 THEN lapses WHEN lapses >= %d THEN 0 ELSE lapses + 1 END", LapsesPerAttempt-1)
 )
-
-// TakeOver does the same as {exhausted}, {next_attempt} and {next_lapses} of Names.Filler, for a dialect that decides
-// row by row. It reports whether a row whose lease expired has no attempt left. Otherwise it changes the row's
-// attempt and lapses.
-func (r *Row) TakeOver() (exhausted bool) {
-	counts := r.KnownStarted == 1 || r.Lapses >= LapsesPerAttempt-1
-	r.WasAttempt = r.Attempt
-	if counts && r.Attempt >= r.MaxAttempts {
-		return true
-	}
-	switch {
-	case r.KnownStarted == 1:
-	case counts:
-		r.Lapses = 0
-	default:
-		r.Lapses++
-	}
-	if counts {
-		r.Attempt++
-	}
-	return false
-}
-
-// KnownStarted returns :known_started, the value that a checkout writes into that column: 1 if its caller starts each
-// task immediately.
-func (r CheckoutRequest) KnownStarted() int64 {
-	if r.StartsAtOnce {
-		return 1
-	}
-	return 0
-}

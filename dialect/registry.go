@@ -18,6 +18,9 @@ var (
 	// ErrServer is returned by Probe for a server that cannot be used as it is configured: it is too old, read-only, or
 	// has a setting that the dialect cannot work with. Its text describes what to change.
 	ErrServer = errors.New("unusable server")
+	// ErrNoDatabase is returned by a new connection if the server has no database with the name in the DSN; see
+	// kit.NoDatabase.
+	ErrNoDatabase = errors.New("the database does not exist")
 )
 
 var registry struct {

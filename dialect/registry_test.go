@@ -38,7 +38,7 @@ func register(t *testing.T, d Driver) {
 	})
 }
 
-func openNothing(context.Context, string) (Pool, error) { return Pool{}, nil }
+func openNothing(context.Context, string, Password) (Pool, error) { return Pool{}, nil }
 
 func TestRegisteredDriverIsFoundByEachOfItsSchemes(t *testing.T) {
 	t.Parallel()

@@ -1,10 +1,6 @@
 package dialect
 
 import (
-	"bytes"
-	"cmp"
-	"slices"
-
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 )
@@ -38,7 +34,7 @@ type Row struct {
 	Progress     []byte      `db:"progress"` // null if none is stored; it is never empty
 	WasDue       int64       `db:"was_due"`  // checkout: when the row became due
 	Now          int64       `db:"now"`      // the database's clock when the row was read
-	Cut          bool        `db:"cut"`      // of a statement that leases: it left due tasks out; see Budget.Add
+	Cut          bool        `db:"cut"`      // of a statement that leases: it left due tasks out; see kit.Budget.Add
 
 	// The previous lease of a task that was taken over: its holder, start and end, and the number of its attempt.
 	WasHolder  *string `db:"was_holder"`
@@ -52,18 +48,10 @@ type Row struct {
 	ResultSize  *int64 `db:"result_size"`
 }
 
-// Keys returns the columns :id and :fence of rows. It sorts the rows by id, to prevent deadlocks between transactions
-// that lock by keys.
-func Keys(rows []Row) Args {
-	slices.SortFunc(rows, func(a, b Row) int { return bytes.Compare(a.ID[:], b.ID[:]) })
-	ids, fences := make(Col[uuid.UUID], len(rows)), make(Col[int64], len(rows))
-	for i, row := range rows {
-		ids[i], fences[i] = row.ID, row.Fence
+// PayloadBytes returns the length of the payload, even if the row was read without the payload.
+func (r *Row) PayloadBytes() int64 {
+	if r.PayloadSize != nil {
+		return *r.PayloadSize
 	}
-	return Args{"id": ids, "fence": fences}
-}
-
-// HandOutOrder compares rows of a checkout by priority, then by when they became due, then by id.
-func HandOutOrder(a, b Row) int {
-	return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.WasDue, b.WasDue), bytes.Compare(a.ID[:], b.ID[:]))
+	return int64(len(r.Payload))
 }

@@ -23,7 +23,7 @@ type Runner interface {
 	Read(ctx context.Context, text string, args Args) ([]Row, error)
 
 	// RecordTakenOver adds to the history the attempts that a takeover of rows ended, and calls EnqueueNotices; see
-	// Budget.TakeOver.
+	// kit.Budget.TakeOver.
 	RecordTakenOver(ctx context.Context, c Conn, rows []Row) error
 	// EnqueueNotices adds a notice to the queue's dead-letter queue, if it has one, for each of rows that is POISON. c is
 	// in the transaction that moved the rows to POISON. A dialect calls it if its takeover writes the history itself.
@@ -42,9 +42,9 @@ type Runner interface {
 	// Class returns the class of an error of the functions above. Inside a transaction, a lost connection is Unavailable
 	// before COMMIT was sent, and Ambiguous after.
 	Class(err error) Class
-	// Remembered returns the value stored under key, or stores fresh and returns it. Only speed may depend on it,
+	// LoadOrStore returns the value stored under key, or stores fresh and returns it. Only speed may depend on it,
 	// because all values are dropped if there are too many.
-	Remembered(key string, fresh any) any
+	LoadOrStore(key string, fresh any) any
 }
 
 // Lock is a pair of statements that acquire and release a lock of a connection's session. Take must wait for the

@@ -49,7 +49,7 @@ type Statements struct {
 	//
 	// For an insert of several statements, :now is their common time, and rows that are due then have it as :at. For a
 	// single statement it is null. :now and :clock are not columns.
-	Insert Batch `columns:"InsertColumns" args:"queue clock now"`
+	Insert Batch `columns:"sqlrun.InsertColumns" args:"queue clock now"`
 	// AddKeys adds unique keys. It skips a key that exists, waits for a transaction that is adding it, and leaves the
 	// surrounding transaction usable.
 	AddKeys Batch `columns:"id scope name task expires" args:"queue"`
@@ -82,9 +82,9 @@ type Statements struct {
 	Defaulted
 	Optional
 
-	// Own holds, by name, the statements that only the dialect runs: those of its Checkout and of its BatchRunner. They
-	// are here to be checked, printed and reviewed with the rest. A plain text is a Batch without Max.
-	Own map[string]Batch
+	// Private holds, by name, the statements that only this dialect runs: those of its Checkout and of its BatchRunner.
+	// They are here to be checked, printed and reviewed with the rest. A plain text is a Batch without Max.
+	Private map[string]Batch
 }
 
 // Defaulted are statements that the core writes in plain SQL from the columns of Row if they are empty. A dialect
@@ -100,8 +100,6 @@ type Defaulted struct {
 	SetKeys Batch `columns:"id task expires"`
 	// DropKeys removes keys that the transaction has locked.
 	DropKeys Batch `columns:"id"`
-	// OldKeys returns the id of at most :limit keys that have expired, the oldest first.
-	OldKeys string `args:"limit"`
 	// LockWaiting locks the tasks of :id that have a due time and, if :running is 1, the PROCESSING ones, in the order of
 	// ids. It returns id, queue, state, due and created as last committed.
 	LockWaiting Batch `columns:"id" args:"running"`
@@ -166,9 +164,10 @@ type Defaulted struct {
 	Busy string `args:"queue"`
 	// BusyKeys counts them for each key, and returns task_key, which is null for tasks without a key, and tasks.
 	BusyKeys string `args:"queue"`
-	// DueFirst returns up to :limit due tasks of :queue in HandOutOrder: id, fence, task_key, priority, was_due and
-	// payload_size. Its cost must depend only on what it returns, and so must that of DueOfKeys, HeadsOfKeys and DueKeys.
-	DueFirst string `args:"queue limit"`
+	// DueTasks returns up to :limit due tasks of :queue in the order of a checkout: id, fence, task_key, priority, was_due
+	// and payload_size. Its cost must depend only on what it returns, and so must that of DueOfKeys, HeadsOfKeys and
+	// DueKeys.
+	DueTasks string `args:"queue limit"`
 	// DueOfKeys returns the same columns, of up to :limit due tasks of each :task_key, the earliest due first.
 	DueOfKeys Batch `columns:"task_key" args:"queue limit"`
 	// HeadsOfKeys returns the same columns, of the first task of each :task_key, in the order of ids, that has a due time,
@@ -246,10 +245,6 @@ type Optional struct {
 	// Notify sends :payload to the listeners of :channel, immediately or when its transaction commits; see Listener.
 	Notify string `args:"channel payload"`
 }
-
-// InsertColumns are the columns of Insert.
-var InsertColumns = []string{"id", "reused", "reference", "kind", "task_key", "priority", "at", "delay",
-	"max_attempts", "headers", "payload"}
 
 // ReadNow returns the statement that reads the database's clock, as now.
 func (st *Statements) ReadNow() string {

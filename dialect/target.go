@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
-	"strconv"
 )
 
 // Target has the hosts and the database of a DSN. It is the only part of a DSN that dbq prints: it has no user,
@@ -57,22 +56,3 @@ func (d DSN) LogValue() slog.Value { return slog.StringValue(d.Target.String()) 
 
 // MarshalText is the target's, for JSON.
 func (d DSN) MarshalText() ([]byte, error) { return d.Target.MarshalText() }
-
-const (
-	defaultConns = 16
-	maxConns     = 10_000
-)
-
-// TakeConns removes the parameter pool_max_conns, which no driver knows, and returns its value for NewPool, or 16.
-func (d DSN) TakeConns() (int, error) {
-	text := d.Params.Get("pool_max_conns")
-	d.Params.Del("pool_max_conns")
-	if text == "" {
-		return defaultConns, nil
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > maxConns {
-		return 0, fmt.Errorf("%w: pool_max_conns must be a number from 1 to %d", ErrDSN, maxConns)
-	}
-	return n, nil
-}

@@ -6,8 +6,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-
-	"github.com/dbq-go/dbq/internal/check"
 )
 
 func TestParseDSN(t *testing.T) {
@@ -54,27 +52,6 @@ func TestParseDSN(t *testing.T) {
 	} {
 		if _, err := ParseDSN(dsn); !errors.Is(err, ErrDSN) || !strings.Contains(err.Error(), why) {
 			t.Errorf("ParseDSN(%q): got %v, want %q", dsn, err, why)
-		}
-	}
-}
-
-func TestTakeConns(t *testing.T) {
-	t.Parallel()
-	for query, want := range map[string]struct {
-		conns int
-		rest  string
-	}{
-		"":                                    {16, ""},
-		"sslmode=require":                     {16, "sslmode=require"},
-		"pool_max_conns=1":                    {1, ""},
-		"sslmode=require&pool_max_conns=40":   {40, "sslmode=require"},
-		"pool_max_conns=10000&options=-c%20a": {10000, "options=-c+a"},
-	} {
-		params, err := url.ParseQuery(query)
-		check.OK(t, err)
-		conns, err := DSN{Params: params}.TakeConns()
-		if err != nil || conns != want.conns || params.Encode() != want.rest {
-			t.Errorf("%s: got %d %s %v, want %d %s", query, conns, params.Encode(), err, want.conns, want.rest)
 		}
 	}
 }

@@ -204,7 +204,7 @@ func (d slow) Checkout(ctx context.Context, s *dialect.Session, r dialect.Checko
 // Tasks that a starved database hands out too late to be begun lose no attempt.
 func TestSlowDatabasePoisonsNoTask(t *testing.T) {
 	t.Parallel()
-	pool, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db"))
+	pool, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db"), nil)
 	check.OK(t, err)
 	t.Cleanup(func() { pool.Close() })
 	const lease = 1500 * time.Millisecond

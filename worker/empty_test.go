@@ -40,7 +40,7 @@ func (d coarse) Statements(n dialect.Names) dialect.Statements {
 
 // openCoarse opens a queue whose server has a clock of this precision.
 func openCoarse(t *testing.T, precision time.Duration) *dbq.Queue {
-	pool, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db"))
+	pool, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db"), nil)
 	check.OK(t, err)
 	t.Cleanup(func() { pool.Close() })
 	c, err := dbq.New(t.Context(), pool.Write, coarse{precision: precision}, dbq.WithMigrate())

@@ -128,7 +128,7 @@ func (d absent) Checkout(ctx context.Context, s *dialect.Session, r dialect.Chec
 
 func openAbsent(t *testing.T) (*dbq.Queue, *atomic.Bool) {
 	t.Helper()
-	pool, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db"))
+	pool, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db"), nil)
 	check.OK(t, err)
 	t.Cleanup(func() { pool.Close() })
 	away := new(atomic.Bool)

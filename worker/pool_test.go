@@ -27,7 +27,7 @@ func (d manyWriters) Probe(ctx context.Context, db *sql.DB) (dialect.Server, err
 func TestTooFewConnectionsAreReported(t *testing.T) {
 	t.Parallel()
 	open := func(limit int) *sql.DB {
-		pool, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db"))
+		pool, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db"), nil)
 		check.OK(t, err)
 		t.Cleanup(func() { pool.Close() })
 		pool.Write.SetMaxOpenConns(limit)

@@ -19,7 +19,7 @@ const module = "github.com/dbq-go/dbq"
 var layers = []string{
 	"state internal/check",
 	// Below all of internal/: what a dialect of another module cannot import, dbq's own do not need either.
-	"dialect dialect/internal/batch dialect/internal/search dialect/internal/version " +
+	"dialect dialect/kit dialect/internal/batch dialect/internal/search dialect/internal/version " +
 		"dialect/mysql dialect/oracle dialect/postgres dialect/sqlite examples/acme",
 	"internal/dsnredact internal/jsonpath internal/sqlrun dialect/internal/dialecttest internal/querycount",
 	"internal/errs internal/duration internal/bounds internal/series internal/store",
@@ -45,6 +45,9 @@ var reserved = []struct{ imports, onlyIn string }{
 	{"github.com/go-sql-driver/mysql", "dialect/mysql"},
 	{"github.com/jackc/pgx/v5", "dialect/postgres conformance/engines"},
 	{"github.com/sijms/go-ora/v2", "dialect/oracle"},
+
+	// The helpers of dialects. The core shares a few: it waits for the writer, tracks connections, and sorts rows.
+	{"dialect/kit", "dialect/... internal/sqlrun internal/store examples/acme"},
 
 	{"dialect/internal/dialecttest internal/check", "(tests)"},
 	{"github.com/google/uuid", ". dialect/... internal/... admin schedule worker workflow auth api bridge client " +
@@ -172,6 +175,9 @@ func TestImportRules(t *testing.T) {
 		{"worker", "example.com/new", false, false},
 		{"dialect/mysql", module + "/dialect/internal/dialecttest", false, false},
 		{"dialect/mysql", module + "/dialect/internal/batch", false, true},
+		{"dialect/mysql", module + "/dialect/kit", false, true},
+		{"dialect", module + "/dialect/kit", false, false},
+		{"worker", module + "/dialect/kit", false, false},
 		{"dialect/postgres", module + "/internal/sqlrun", false, false},
 		{"examples/acme", module + "/internal/dsnredact", false, false},
 		{"dialect", "github.com/jmoiron/sqlx", false, false},

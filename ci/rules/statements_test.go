@@ -16,7 +16,7 @@ import (
 // dialects are the directories whose files of SQL have the same names and statements.
 var dialects = []string{"mysql", "oracle", "postgres", "sqlite"}
 
-// some are the own statements that not every dialect has, with the dialects that have them; docs/sql says what each
+// some are the private statements that not every dialect has, with the dialects that have them; docs/sql says what each
 // does. A field of Statements is in every dialect, unless its tag says that it may be empty.
 var some = []struct{ dialects, why, statements string }{
 	{"postgres", "statements that find and take, statistics of dead tuples",
@@ -40,11 +40,11 @@ var some = []struct{ dialects, why, statements string }{
 }
 
 // sqlName is the name of a text in a file of SQL, the first line of comment after an empty line, without what stands
-// before the name of a dialect's own statement.
+// before the name of a dialect's private statement.
 var sqlName = regexp.MustCompile(`(?:\A|\n\n)-- (Text |Batch )?(.+)\n`)
 
-// ownName is the same in statements.txt.
-var ownName = regexp.MustCompile(`^Own `)
+// privateName is the same in statements.txt.
+var privateName = regexp.MustCompile(`^Private `)
 
 // heading is a section of statements.txt: the name of the files that have its statements.
 var heading = regexp.MustCompile(`^## (\w+): `)
@@ -96,7 +96,7 @@ func TestStatementFiles(t *testing.T) {
 		if m := heading.FindStringSubmatch(line); m != nil {
 			section = m[1]
 		}
-		name, _, _ := strings.Cut(ownName.ReplaceAllString(line, ""), ": ")
+		name, _, _ := strings.Cut(privateName.ReplaceAllString(line, ""), ": ")
 		if at := file[name]; at != "" && path.Base(at) != section+".sql" {
 			t.Errorf("%q is in %s and in the section %s of statements.txt", name, at, section)
 		}

@@ -29,8 +29,8 @@ func (forgetful) Statements(n dialect.Names) dialect.Statements {
 
 func init() {
 	dialect.Register(dialect.Driver{Schemes: []string{"forgetful"}, Dialect: forgetful{},
-		Open: func(ctx context.Context, dsn string) (dialect.Pool, error) {
-			return sqlite.Open(ctx, "sqlite"+strings.TrimPrefix(dsn, "forgetful"))
+		Open: func(ctx context.Context, dsn string, _ dialect.Password) (dialect.Pool, error) {
+			return sqlite.Open(ctx, "sqlite"+strings.TrimPrefix(dsn, "forgetful"), nil)
 		}})
 }
 
@@ -221,7 +221,7 @@ func TestConformOnPostgres(t *testing.T) {
 	if m == nil {
 		t.Fatalf("it does not name its tables: %s", o.err)
 	}
-	_, pool, err := sqlrun.Open(t.Context(), dsn)
+	_, pool, err := sqlrun.Open(t.Context(), dsn, nil)
 	check.OK(t, err)
 	defer pool.Close()
 	var left int

@@ -181,7 +181,7 @@ func (u *user) noTables(dsn, stderr string) {
 		u.t.Fatalf("no tables are named: %s", stderr)
 	}
 	u.run("--dsn", dsn, "--prefix", m[1], "stats").fails(exitNotMigrated)
-	_, pool, err := sqlrun.Open(context.Background(), dsn)
+	_, pool, err := sqlrun.Open(context.Background(), dsn, nil)
 	if err != nil {
 		u.t.Fatal(err)
 	}

@@ -30,8 +30,8 @@ func (d denying) Classify(err error) dialect.Class {
 
 func init() {
 	dialect.Register(dialect.Driver{Schemes: []string{"denying"}, Dialect: denying{},
-		Open: func(ctx context.Context, dsn string) (dialect.Pool, error) {
-			return sqlite.Open(ctx, "sqlite"+strings.TrimPrefix(dsn, "denying"))
+		Open: func(ctx context.Context, dsn string, _ dialect.Password) (dialect.Pool, error) {
+			return sqlite.Open(ctx, "sqlite"+strings.TrimPrefix(dsn, "denying"), nil)
 		}})
 }
 

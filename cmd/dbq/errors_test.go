@@ -47,8 +47,8 @@ func TestUsageErrors(t *testing.T) {
 
 func init() {
 	dialect.Register(dialect.Driver{Schemes: []string{"noted"}, Dialect: sqlite.Dialect{}, Note: "this is a test's",
-		Open: func(ctx context.Context, dsn string) (dialect.Pool, error) {
-			return sqlite.Open(ctx, "sqlite"+strings.TrimPrefix(dsn, "noted"))
+		Open: func(ctx context.Context, dsn string, _ dialect.Password) (dialect.Pool, error) {
+			return sqlite.Open(ctx, "sqlite"+strings.TrimPrefix(dsn, "noted"), nil)
 		}})
 }
 

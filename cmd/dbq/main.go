@@ -250,7 +250,7 @@ func (a *app) options() []dbq.Option {
 	}
 	if a.dsnFile != "" { // it is read again for each connection
 		driver, err := dialect.Lookup(a.dsn)
-		if password, _ := passwordOf(a.dsn); err == nil && driver.OpenPassword != nil && password != "" {
+		if password, _ := passwordOf(a.dsn); err == nil && !driver.File && password != "" {
 			opts = append(opts, dbq.WithPassword(a.passwordInFile))
 		}
 	}

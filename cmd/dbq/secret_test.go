@@ -18,12 +18,12 @@ const secret = "Tr0ub4dor"
 // guarded is a SQLite database that is opened by a DSN with a password and a host.
 func init() {
 	dialect.Register(dialect.Driver{Schemes: []string{"guarded"}, Dialect: sqlite.Dialect{}, Note: "this is a test's",
-		Open: func(ctx context.Context, dsn string) (dialect.Pool, error) {
+		Open: func(ctx context.Context, dsn string, _ dialect.Password) (dialect.Pool, error) {
 			d, err := dialect.ParseDSN(dsn)
 			if err != nil {
 				return dialect.Pool{}, err
 			}
-			return sqlite.Open(ctx, "sqlite:/"+d.Database)
+			return sqlite.Open(ctx, "sqlite:/"+d.Database, nil)
 		}})
 }
 

@@ -51,7 +51,7 @@ func ownDatabaseOn(t *testing.T, at string) (dsn string, cut func()) {
 		open, drop = postgres.Open, "DROP DATABASE %s WITH (FORCE)"
 		listing, kill = "SELECT pid FROM pg_stat_activity WHERE datname = $1", "SELECT pg_terminate_backend(%d)"
 	}
-	pool, err := open(t.Context(), server.String())
+	pool, err := open(t.Context(), server.String(), nil)
 	check.OK(t, err)
 	run := func(format string, arg any) error {
 		_, err := pool.Write.ExecContext(context.WithoutCancel(t.Context()), fmt.Sprintf(format, arg))

@@ -23,7 +23,7 @@ func twoDatabases(t *testing.T, l *slog.Logger) (s *server, shop *sql.DB) {
 	t.Helper()
 	s = &server{clients: map[string]*dbq.Client{}, logger: l}
 	for _, name := range []string{"log", "shop"} {
-		p, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), name+".db"))
+		p, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), name+".db"), nil)
 		check.OK(t, err)
 		t.Cleanup(func() { p.Close() })
 		shop = p.Write

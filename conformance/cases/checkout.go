@@ -296,7 +296,7 @@ func checkoutComplete(t *test) {
 func checkoutLarge(t *test) {
 	q := t.open().Queue("q")
 	n := 1000
-	for _, b := range t.statements().Own {
+	for _, b := range t.statements().Private {
 		n = max(n, min(2*b.Max+1, 4000))
 	}
 	want := t.enqueueMany(q, n, nil)

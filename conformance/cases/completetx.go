@@ -27,7 +27,7 @@ func (t *test) createTable(c *dbq.Client, name, columns string) string {
 	name = t.Prefix + name
 	must(c.DB().ExecContext(t.ctx, fmt.Sprintf("CREATE TABLE %s (%s)", name, columns)))
 	t.drops(Object{name, func(ctx context.Context) error {
-		_, pool, err := sqlrun.Open(ctx, t.DSN)
+		_, pool, err := sqlrun.Open(ctx, t.DSN, nil)
 		if err != nil {
 			return err
 		}

@@ -180,7 +180,7 @@ func (t *test) register(c *dbq.Client) *dbq.Client {
 
 // openPool opens a pool of the case's own, for clients of New.
 func (t *test) openPool() dialect.Pool {
-	_, pool, err := sqlrun.Open(t.ctx, t.DSN)
+	_, pool, err := sqlrun.Open(t.ctx, t.DSN, nil)
 	t.must(err)
 	t.Cleanup(func() { pool.Close() })
 	return pool

@@ -230,7 +230,7 @@ func (t *test) checkStatement(field, text string, mayBeEmpty bool) {
 	t.failIf(field == "Limit" && strings.Count(text, ":limit") != 1, "Limit must hold :limit once: %s", text)
 	t.failIf(strings.Contains(text, "?"),
 		"%s holds a question mark, which the core takes for a placeholder: %s", field, text)
-	if _, asks := t.dialect().(dialect.Searcher); field == "Own" || field == "Next" && asks {
+	if _, asks := t.dialect().(dialect.Searcher); field == "Private" || field == "Next" && asks {
 		return // only the dialect knows the values
 	}
 	f := sqlrun.FieldOf(field)

@@ -186,7 +186,7 @@ func start(ctx context.Context, t target) (server, error) {
 
 // probe asks a server what it is.
 func probe(ctx context.Context, dsn string) (dialect.Server, error) {
-	d, pool, err := sqlrun.Open(ctx, dsn)
+	d, pool, err := sqlrun.Open(ctx, dsn, nil)
 	if err != nil {
 		return dialect.Server{}, err
 	}

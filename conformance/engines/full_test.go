@@ -60,7 +60,7 @@ func ownDatabase(t *testing.T, dsn string) string {
 	run := func(statement string) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 		defer cancel()
-		_, pool, err := sqlrun.Open(ctx, dsn)
+		_, pool, err := sqlrun.Open(ctx, dsn, nil)
 		check.OK(t, err)
 		defer pool.Close()
 		if _, err := pool.Write.ExecContext(ctx, statement); err != nil {

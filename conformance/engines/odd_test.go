@@ -111,7 +111,7 @@ func newOdd(t *testing.T, dsn string) *odd {
 	t.Helper()
 	server, err := probe(t.Context(), dsn)
 	check.OK(t, err)
-	_, pool, err := sqlrun.Open(t.Context(), dsn)
+	_, pool, err := sqlrun.Open(t.Context(), dsn, nil)
 	check.OK(t, err)
 	t.Cleanup(func() { pool.Close() })
 	o := &odd{T: t, dsn: dsn, db: pool.Write, strategy: server.Strategies[0]}

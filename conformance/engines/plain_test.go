@@ -190,15 +190,15 @@ func (c countedConn) Exec(ctx context.Context, query string, args ...any) (int64
 	return c.Conn.Exec(ctx, query, args...)
 }
 
-func (c countedConn) Query(ctx context.Context, query string, args ...any) (dialect.Rows, error) {
+func (c countedConn) Query(ctx context.Context, query string, args []any, read func(dialect.Rows) error) error {
 	countedStatements.Add(1)
-	return c.Conn.Query(ctx, query, args...)
+	return c.Conn.Query(ctx, query, args, read)
 }
 
 func init() {
 	dialect.Register(dialect.Driver{Schemes: []string{countedScheme}, Dialect: countedDialect{},
-		Open: func(ctx context.Context, dsn string) (dialect.Pool, error) {
-			pool, err := sqlite.Open(ctx, "sqlite"+strings.TrimPrefix(dsn, countedScheme))
+		Open: func(ctx context.Context, dsn string, _ dialect.Password) (dialect.Pool, error) {
+			pool, err := sqlite.Open(ctx, "sqlite"+strings.TrimPrefix(dsn, countedScheme), nil)
 			if err != nil {
 				return pool, err
 			}

@@ -72,7 +72,7 @@ func poorUser(t *testing.T, dsn, prefix string) (poor string, grant func()) {
 	if err != nil {
 		t.Fatal("the DSN cannot be read") // it may hold a password
 	}
-	_, pool, err := sqlrun.Open(t.Context(), dsn)
+	_, pool, err := sqlrun.Open(t.Context(), dsn, nil)
 	check.OK(t, err)
 	t.Cleanup(func() { pool.Close() })
 	name := fmt.Sprintf("dbq_poor_%x", uuid.New().ID())
@@ -121,7 +121,7 @@ func TestMigrateIntoOwnSchema(t *testing.T) {
 		t.Run(target.name, func(t *testing.T) {
 			t.Parallel()
 			dsn := os.Getenv(target.variable())
-			_, pool, err := sqlrun.Open(t.Context(), dsn)
+			_, pool, err := sqlrun.Open(t.Context(), dsn, nil)
 			check.OK(t, err)
 			t.Cleanup(func() { pool.Close() })
 			name := fmt.Sprintf("dbqs_%x", uuid.New().ID())

@@ -5,6 +5,7 @@ import (
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/internal/batch"
+	"github.com/dbq-go/dbq/dialect/kit"
 )
 
 // timedLeast is the smallest insert that is worth a separate query for the database's time.
@@ -25,7 +26,7 @@ func (Dialect) NeedsTx(_ *dialect.Session, op dialect.Op, args dialect.Args, n i
 func (Dialect) RunBatch(
 	ctx context.Context, s *dialect.Session, c dialect.Conn, op dialect.Op, args dialect.Args, n int,
 ) (dialect.Changed, error) {
-	b, own := s.Statements.Batch(op), s.Statements.Own
+	b, own := s.Statements.Batch(op), s.Statements.Private
 	switch op {
 	case dialect.Insert:
 		return insert(ctx, s, c, args, n)
@@ -39,7 +40,7 @@ func (Dialect) RunBatch(
 	return batch.Split(op, args, n).Run(func(args dialect.Args, n int) (dialect.Changed, error) {
 		settled, err := batch.Locked(ctx, s, c, own["lock settle"], b, args, n)
 		if err == nil {
-			err = s.KeepProgress(ctx, c, settled.Rows)
+			err = kit.KeepProgress(ctx, s, c, settled.Rows)
 		}
 		return settled, err
 	}, func(args dialect.Args, n int) (dialect.Changed, error) {
@@ -59,7 +60,7 @@ func insert(
 			}
 			uniform["now"] = rows[0].Now
 		}
-		return batch.Add(ctx, s, c, s.Statements.Own["insert uniform"], uniform, n)
+		return batch.Add(ctx, s, c, s.Statements.Private["insert uniform"], uniform, n)
 	}
-	return batch.Skipping(ctx, s, c, s.Statements.Insert, s.Statements.Own["inserted"], args, n)
+	return batch.Skipping(ctx, s, c, s.Statements.Insert, s.Statements.Private["inserted"], args, n)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/internal/batch"
 	"github.com/dbq-go/dbq/dialect/internal/search"
+	"github.com/dbq-go/dbq/dialect/kit"
 	"github.com/dbq-go/dbq/state"
 )
 
@@ -26,13 +27,13 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 	case r.Given != nil:
 		err := s.Tx(ctx, c.given)
 		return c.budget.Leased(), err
-	case r.Only == dialect.OnlyExpired:
-		c.budget = r.Budget()
+	case r.Search == dialect.OnlyExpired:
+		c.budget = kit.NewBudget(r)
 		err := s.Tx(ctx, c.expired)
 		return c.budget.Leased(), err
 	}
 	due, err := c.begin(ctx)
-	if err != nil || len(due) == 0 && c.search.FromCursor && !r.Expired {
+	if err != nil || len(due) == 0 && c.search.FromCursor && r.Search != dialect.ExpiredFirst {
 		return dialect.Leased{}, err
 	}
 	switch r.Strategy {
@@ -44,7 +45,7 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 		if len(due) == 0 && !c.anyExpired(ctx) {
 			break
 		}
-		lock := dialect.Lock{Take: s.Statements.Own["queue lock"].SQL, Free: s.Statements.Own["queue free"].SQL,
+		lock := dialect.Lock{Take: s.Statements.Private["queue lock"].SQL, Free: s.Statements.Private["queue free"].SQL,
 			Args: dialect.Args{"name": "checkout " + s.Names.Prefix + " " + r.Queue}}
 		err = s.LockedTx(ctx, lock, func(ctx context.Context, conn dialect.Conn) error {
 			return c.parts(ctx, conn, due, c.skipLocked)
@@ -75,7 +76,7 @@ func (c *checkout) turn(found bool) dialect.Lock {
 		return dialect.Lock{}
 	}
 	return dialect.Lock{
-		Take: c.s.Statements.Own["turn lock"].SQL, Free: c.s.Statements.Own["turn free"].SQL, Early: true,
+		Take: c.s.Statements.Private["turn lock"].SQL, Free: c.s.Statements.Private["turn free"].SQL, Early: true,
 		Args: dialect.Args{"name": "turn " + c.s.Names.Prefix + " " + c.r.Queue},
 	}
 }
@@ -84,7 +85,7 @@ func (c *checkout) turn(found bool) dialect.Lock {
 type checkout struct {
 	s      *dialect.Session
 	r      dialect.CheckoutRequest
-	budget dialect.Budget
+	budget kit.Budget
 
 	candidates [search.Priorities]search.Candidates // of the strategy cas, by priority
 	missed     bool                                 // others took some of them
@@ -104,7 +105,7 @@ type finder func(ctx context.Context, conn dialect.Conn, priority, limit int) ([
 
 // parts leases expired and due tasks, in the requested order.
 func (c *checkout) parts(ctx context.Context, conn dialect.Conn, due []int, find finder) error {
-	c.found, c.budget = nil, c.r.Budget()
+	c.found, c.budget = nil, kit.NewBudget(c.r)
 	ready := func() error {
 		for _, p := range due {
 			if c.budget.Full() {
@@ -123,8 +124,9 @@ func (c *checkout) parts(ctx context.Context, conn dialect.Conn, due []int, find
 		}
 		return nil
 	}
-	if !c.r.Expired {
-		if err := ready(); err != nil || len(c.budget.Leased().Rows) > 0 || c.search.FromCursor || c.r.Only != "" {
+	if c.r.Search != dialect.ExpiredFirst {
+		if err := ready(); err != nil || len(c.budget.Leased().Rows) > 0 || c.search.FromCursor ||
+			c.r.Search == dialect.OnlyDue {
 			return err
 		}
 		return c.expired(ctx, conn)
@@ -143,17 +145,17 @@ func (c *checkout) readyArgs(priority, limit int) dialect.Args {
 // skipLocked locks the next tasks that no other transaction has locked, and returns those that fit. While the queue's
 // payloads are small, the locking query returns them; otherwise they are read once it is known which tasks fit.
 func (c *checkout) skipLocked(ctx context.Context, conn dialect.Conn, priority, limit int) ([]dialect.Row, error) {
-	name, small, whole := "ready sizes", search.SmallOf(c.s, c.r.Queue), c.r.Budget()
+	name, small, whole := "ready sizes", search.SmallOf(c.s, c.r.Queue), kit.NewBudget(c.r)
 	if small.Were() {
 		name = "ready"
 	}
-	rows, err := c.s.Query(ctx, conn, c.s.Statements.Own[name].SQL, c.readyArgs(priority, limit))
+	rows, err := c.s.Query(ctx, conn, c.s.Statements.Private[name].SQL, c.readyArgs(priority, limit))
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
 	small.Found(rows, whole.Share())
 	rows = c.budget.Fit(rows)
-	return rows, batch.FillPayloads(ctx, c.s, conn, c.s.Statements.Own["payloads"], rows)
+	return rows, batch.FillPayloads(ctx, c.s, conn, c.s.Statements.Private["payloads"], rows)
 }
 
 // seenReady reads candidates of a priority without locks, and locks those whose fence has not changed.
@@ -162,7 +164,7 @@ func (c *checkout) seenReady(
 ) (rows []dialect.Row, err error) {
 	candidates, args := &c.candidates[priority], c.readyArgs(priority, limit)
 	args["limit"] = candidates.Read(limit)
-	seen, err := c.s.Query(ctx, conn, c.s.Statements.Own["see ready"].SQL, args)
+	seen, err := c.s.Query(ctx, conn, c.s.Statements.Private["see ready"].SQL, args)
 	if err != nil || len(seen) == 0 {
 		return nil, err
 	}
@@ -180,7 +182,7 @@ func (c *checkout) lock(
 	ctx context.Context, conn dialect.Conn, name string, seen []dialect.Row,
 ) ([]dialect.Row, error) {
 	by := func(name string, from, to int) ([]dialect.Row, error) {
-		return c.s.QueryBatch(ctx, conn, c.s.Statements.Own[name], dialect.Keys(seen[from:to]), to-from)
+		return c.s.QueryBatch(ctx, conn, c.s.Statements.Private[name], kit.Keys(seen[from:to]), to-from)
 	}
 	if c.s.Server.Product != tidb {
 		return by(name, 0, len(seen))
@@ -225,7 +227,7 @@ func (c *checkout) expired(ctx context.Context, conn dialect.Conn) error {
 
 // given leases the tasks that are named in the request.
 func (c *checkout) given(ctx context.Context, conn dialect.Conn) error {
-	c.budget = c.r.Budget()
+	c.budget = kit.NewBudget(c.r)
 	rows, err := c.lock(ctx, conn, "lock ready", c.budget.Fit(c.r.Given))
 	if err != nil {
 		return err
@@ -264,9 +266,9 @@ func (c *checkout) write(ctx context.Context, conn dialect.Conn, name string, ro
 	if len(rows) == 0 {
 		return nil
 	}
-	args := dialect.Keys(rows)
+	args := kit.Keys(rows)
 	args["now"], args["lease"] = rows[0].Now, c.r.Lease.Microseconds()
-	args["holder"], args["known_started"] = c.r.Holder, c.r.KnownStarted()
-	_, err := c.s.ExecBatch(ctx, conn, c.s.Statements.Own[name], args, len(rows))
+	args["holder"], args["known_started"] = c.r.Holder, c.r.KnownStarted
+	_, err := c.s.ExecBatch(ctx, conn, c.s.Statements.Private[name], args, len(rows))
 	return err
 }

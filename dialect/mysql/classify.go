@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/kit"
 	driver "github.com/go-sql-driver/mysql"
 )
 
@@ -20,7 +21,7 @@ func (Dialect) Classify(err error) dialect.Class {
 		case errors.Is(err, driver.ErrPktTooLarge):
 			return dialect.Invalid
 		}
-		return dialect.ClassifyConn(err)
+		return kit.ClassifyConn(err)
 	}
 	switch e.Number {
 	case 1062, 1586:

@@ -44,7 +44,7 @@ func (c *checkout) begin(ctx context.Context) (due []int, err error) {
 }
 
 func (c *checkout) due(ctx context.Context, since []int64) ([]dialect.Row, error) {
-	return c.s.Read(ctx, c.s.Statements.Own["due"].SQL, sinceArgs(c.r.Queue, since))
+	return c.s.Read(ctx, c.s.Statements.Private["due"].SQL, sinceArgs(c.r.Queue, since))
 }
 
 // sinceArgs returns the queue and the starting point of each priority.
@@ -97,13 +97,13 @@ func (c *checkout) manyTaken() (bool, error) {
 func (c *checkout) seeExpired(limit int, query search.Query) (seen []dialect.Row, err error) {
 	args := dialect.Args{"queue": c.r.Queue, "limit": limit, "holder": c.r.Holder, "oldest": int64(0)}
 	if c.r.Strategy == dialect.CAS {
-		return query(c.s.Statements.Own["see expired"].SQL, args)
+		return query(c.s.Statements.Private["see expired"].SQL, args)
 	}
-	if args["oldest"], err = search.OldestLeased(c.s, c.s.Statements.Own["oldest"].SQL, c.r.Queue, query); err != nil {
+	if args["oldest"], err = search.OldestLeased(c.s, c.s.Statements.Private["oldest"].SQL, c.r.Queue, query); err != nil {
 		return nil, err
 	}
 	began := time.Now()
-	if seen, err = query(c.s.Statements.Own["see expired"].SQL, args); err == nil {
+	if seen, err = query(c.s.Statements.Private["see expired"].SQL, args); err == nil {
 		err = search.ExpiredCursorOf(c.s, c.r.Queue).Searched(time.Since(began), len(seen), c.manyTaken)
 	}
 	return seen, err
@@ -113,10 +113,11 @@ func (c *checkout) seeExpired(limit int, query search.Query) (seen []dialect.Row
 func (Dialect) Next(ctx context.Context, s *dialect.Session, conn dialect.Conn, queue string) ([]dialect.Row, error) {
 	query := func(text string, args dialect.Args) ([]dialect.Row, error) { return s.Query(ctx, conn, text, args) }
 	bind := func(since []int64) dialect.Args { return sinceArgs(queue, since) }
-	return search.NextFrom(s, s.Statements.Own["oldest"].SQL, queue, query, bind, func(took time.Duration) (bool, error) {
+	slow := func(took time.Duration) (bool, error) {
 		c := checkout{s: s, r: dialect.CheckoutRequest{Queue: queue}, dueTook: took}
 		return c.deadTuples(ctx)()
-	})
+	}
+	return search.NextFrom(s, s.Statements.Private["oldest"].SQL, queue, query, bind, slow)
 }
 
 // Backdated implements dialect.Searcher.

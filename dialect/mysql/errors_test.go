@@ -157,7 +157,7 @@ func deadlock(t *testing.T, s *sqlrun.Session) error {
 func namedLock(t *testing.T, s *sqlrun.Session) error {
 	a, b := sqlrun.ConnOf(own(t, s)), sqlrun.ConnOf(own(t, s))
 	args := dialect.Args{"name": s.Names.Schema}
-	take, free := s.Statements.Own["queue lock"].SQL, s.Statements.Own["queue free"].SQL
+	take, free := s.Statements.Private["queue lock"].SQL, s.Statements.Private["queue free"].SQL
 	take = strings.Replace(take, ", 30)", ", 0)", 1)
 	_, err := s.Exec(t.Context(), a, take, args)
 	must(t, err)
@@ -220,7 +220,7 @@ func withoutRights(t *testing.T, s *sqlrun.Session, dsn string) error {
 	u, err := url.Parse(dsn)
 	must(t, err)
 	u.User, u.Path = url.UserPassword(user, "right"), "/"+s.Names.Schema
-	pool, err := Open(t.Context(), u.String())
+	pool, err := Open(t.Context(), u.String(), nil)
 	must(t, err)
 	defer pool.Close()
 	must(t, do(t, pool.Write, s, "DO (SELECT MAX(version) FROM {migration})"))

@@ -17,7 +17,7 @@ func TestLocksDoNotDependOnHowTheSchemaIsNamed(t *testing.T) {
 		u, err := url.Parse(dsn)
 		must(t, err)
 		u.Path = "/" + named.Names.Schema
-		pool, err := Open(t.Context(), u.String())
+		pool, err := Open(t.Context(), u.String(), nil)
 		must(t, err)
 		defer pool.Close()
 		byDSN := dialecttest.Session(t, Dialect{}, pool, dialect.Names{Prefix: named.Names.Prefix})
@@ -26,7 +26,7 @@ func TestLocksDoNotDependOnHowTheSchemaIsNamed(t *testing.T) {
 		args := dialect.Args{"name": "a lock of " + t.Name()}
 		locks := map[string]string{named.Texts.MigrationLock: named.Texts.MigrationUnlock}
 		for take, free := range map[string]string{"queue lock": "queue free", "turn lock": "turn free"} {
-			locks[named.Texts.Own[take].SQL] = named.Texts.Own[free].SQL
+			locks[named.Texts.Private[take].SQL] = named.Texts.Private[free].SQL
 		}
 		type answer struct {
 			Holder *int64 `db:"holder"`

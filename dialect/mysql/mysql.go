@@ -31,8 +31,7 @@ import (
 func init() {
 	dialect.Register(dialect.Driver{
 		Schemes: []string{"mysql", "mariadb", "tidb"}, Dialect: Dialect{}, Open: Open,
-		OpenPassword: OpenPassword,
-		Products:     map[string]string{"mysql": "MySQL", "mariadb": "MariaDB", "tidb": "TiDB"},
+		Products: map[string]string{"mysql": "MySQL", "mariadb": "MariaDB", "tidb": "TiDB"},
 	})
 }
 

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/kit"
 	mysql "github.com/go-sql-driver/mysql"
 )
 
@@ -47,7 +47,7 @@ type node struct {
 func (n *node) Connect(ctx context.Context) (driver.Conn, error) {
 	c, err := n.Connector.Connect(ctx)
 	if refused := (*mysql.MySQLError)(nil); errors.As(err, &refused) && refused.Number == 1049 {
-		err = dialect.NoDatabase(n.database, err)
+		err = kit.NoDatabase(n.database, err)
 	}
 	return c, err
 }
@@ -61,7 +61,7 @@ func (n nodes) Connect(ctx context.Context) (driver.Conn, error) {
 	var failed []error
 	for _, node := range n {
 		own := new(nodeConn)
-		c, err := node.Connect(dialect.WithLine(ctx, func(l *dialect.Line) { own.line = l }))
+		c, err := node.Connect(kit.WithTracking(ctx, func(l *kit.TrackedConn) { own.line = l }))
 		if err == nil {
 			own.conn = c.(conn)
 			own.line.TakenWith(ctx)
@@ -95,7 +95,7 @@ type conn interface {
 // that serves.
 type nodeConn struct {
 	conn
-	line    *dialect.Line
+	line    *kit.TrackedConn
 	refused bool
 }
 

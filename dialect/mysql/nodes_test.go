@@ -38,13 +38,13 @@ func TestUnreachableNodesAreSkipped(t *testing.T) {
 		must(t, err)
 		real := u.Host
 		u.Host = "127.0.0.1:1," + real
-		pool, err := Open(t.Context(), u.String())
+		pool, err := Open(t.Context(), u.String(), nil)
 		must(t, err)
 		defer pool.Close()
 		must(t, pool.Write.PingContext(t.Context()))
 
 		u.Host = "127.0.0.1:1,127.0.0.1:2"
-		none, err := Open(t.Context(), u.String())
+		none, err := Open(t.Context(), u.String(), nil)
 		must(t, err)
 		defer none.Close()
 		err = none.Write.PingContext(t.Context())
@@ -55,7 +55,7 @@ func TestUnreachableNodesAreSkipped(t *testing.T) {
 
 		// What one node says of a user is the answer, if no other serves.
 		u.User, u.Host = url.UserPassword("nobody", "wrong"), "127.0.0.1:1,"+real
-		denied, err := Open(t.Context(), u.String())
+		denied, err := Open(t.Context(), u.String(), nil)
 		must(t, err)
 		defer denied.Close()
 		if err := denied.Write.PingContext(t.Context()); (Dialect{}).Classify(err) != dialect.Denied {
@@ -67,7 +67,7 @@ func TestUnreachableNodesAreSkipped(t *testing.T) {
 // The pool throws a connection away whose node said that it does not serve, and keeps it after other errors.
 func TestConnectionToUnavailableNodeIsDiscarded(t *testing.T) {
 	onEachServer(t, func(t *testing.T, dsn string) {
-		pool, err := Open(t.Context(), dsn)
+		pool, err := Open(t.Context(), dsn, nil)
 		must(t, err)
 		defer pool.Close()
 		pool.Write.SetMaxOpenConns(1)
@@ -102,7 +102,7 @@ func onCluster(t *testing.T, name string, f func(t *testing.T, dsn string)) {
 
 func TestReadOnlyNodesAreSkipped(t *testing.T) {
 	onCluster(t, "GROUPREPLICATION", func(t *testing.T, dsn string) {
-		pool, err := Open(t.Context(), dsn)
+		pool, err := Open(t.Context(), dsn, nil)
 		must(t, err)
 		defer pool.Close()
 		var readOnly bool
@@ -110,7 +110,7 @@ func TestReadOnlyNodesAreSkipped(t *testing.T) {
 		if _, err := (Dialect{}).Probe(t.Context(), pool.Write); err != nil || readOnly {
 			t.Errorf("the connection leads to a node that is read-only: %v, %v", readOnly, err)
 		}
-		only, err := Open(t.Context(), alone(t, dsn))
+		only, err := Open(t.Context(), alone(t, dsn), nil)
 		must(t, err)
 		defer only.Close()
 		must(t, only.Write.QueryRowContext(t.Context(), "SELECT @@read_only").Scan(&readOnly))
@@ -137,7 +137,7 @@ func TestSessionSeesWhatOtherNodesCommitted(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		for _, other := range others {
-			pool, err := Open(ctx, alone(t, other))
+			pool, err := Open(ctx, alone(t, other), nil)
 			must(t, err)
 			defer pool.Close()
 			for i := range 50 {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/kit"
 	driver "github.com/go-sql-driver/mysql"
 )
 
@@ -38,17 +39,14 @@ var passed = []string{
 //
 // A DSN may list the nodes of a cluster, as in mysql://user:password@one:3306,two:3306/database. Each connection goes
 // to the first node that can be reached, is not read-only, and is part of its cluster. It is replaced after a minute.
-func Open(ctx context.Context, dsn string) (dialect.Pool, error) { return OpenPassword(ctx, dsn, nil) }
-
-// OpenPassword is Open with a password for each new connection, unless it is nil.
-func OpenPassword(_ context.Context, dsn string, password dialect.Password) (dialect.Pool, error) {
+func Open(_ context.Context, dsn string, password dialect.Password) (dialect.Pool, error) {
 	cfg, addresses, conns, err := config(dsn)
 	if err != nil {
 		return dialect.Pool{}, err
 	}
 	if password != nil {
 		err := cfg.Apply(driver.BeforeConnect(func(ctx context.Context, cfg *driver.Config) (err error) {
-			cfg.Passwd, err = password.Next(ctx)
+			cfg.Passwd, err = kit.NextPassword(ctx, password)
 			return err
 		}))
 		if err != nil {
@@ -68,9 +66,9 @@ func OpenPassword(_ context.Context, dsn string, password dialect.Password) (dia
 	if len(addresses) > 1 {
 		lifetime = nodeLifetime
 	}
-	pool := dialect.NewPool(client, callers, conns, lifetime)
+	pool := kit.NewPool(client, callers, conns, lifetime)
 	pool.Begin = []string{begin}
-	pool.Caution = caution(cfg.TLSConfig)
+	pool.Warning = warning(cfg.TLSConfig)
 	return pool, nil
 }
 
@@ -79,8 +77,8 @@ func unusable(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", dialect.ErrDSN, fmt.Errorf(format, args...))
 }
 
-// caution returns the weakness of a TLS setting, or "".
-func caution(tls string) string {
+// warning returns the weakness of a TLS setting, or "".
+func warning(tls string) string {
 	switch tls {
 	case "skip-verify":
 		return "tls=skip-verify does not check the server's certificate, " +
@@ -120,7 +118,7 @@ func config(dsn string) (cfg *driver.Config, addresses []string, conns int, err 
 		}
 		addresses = append(addresses, net.JoinHostPort(host, port))
 	}
-	if conns, err = d.TakeConns(); err != nil {
+	if conns, err = kit.TakeConns(d); err != nil {
 		return nil, nil, 0, err
 	}
 	params, err := parameters(d.Params)
@@ -150,7 +148,7 @@ func config(dsn string) (cfg *driver.Config, addresses []string, conns int, err 
 	if cfg.Timeout == 0 {
 		cfg.Timeout = dialTimeout
 	}
-	cfg.DialFunc = dialect.Dialer(new(net.Dialer).DialContext).Dial
+	cfg.DialFunc = kit.Dialer(new(net.Dialer).DialContext).Dial
 	// One round trip for each statement instead of three; safe with utf8mb4, and the server's sql_mode is set below.
 	cfg.InterpolateParams = true
 	cfg.Collation = "utf8mb4_bin"

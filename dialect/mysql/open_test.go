@@ -75,10 +75,10 @@ func TestWeakTLSIsReported(t *testing.T) {
 		"": "", "?tls=true": "", "?tls=false": "", "?tls=true&allowCleartextPasswords=true": "",
 		"?tls=skip-verify": "does not check", "?tls=preferred": "without TLS",
 	} {
-		pool, err := Open(t.Context(), "mysql://app:hush@h/d"+params)
+		pool, err := Open(t.Context(), "mysql://app:hush@h/d"+params, nil)
 		check.OK(t, err)
-		if got := pool.Caution; (got == "") != (want == "") || !strings.Contains(got, want) {
-			t.Errorf("%q: the caution is %q, want %q", params, got, want)
+		if got := pool.Warning; (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("%q: the warning is %q, want %q", params, got, want)
 		}
 		pool.Close()
 	}
@@ -111,7 +111,7 @@ func TestPasswordWithSpecialCharacters(t *testing.T) {
 	if !slices.Equal(addresses, []string{"127.0.0.1:1"}) {
 		t.Errorf("%s: got addresses %v", dsn, addresses)
 	}
-	pool, err := Open(t.Context(), dsn+"?pool_max_conns=3")
+	pool, err := Open(t.Context(), dsn+"?pool_max_conns=3", nil)
 	check.OK(t, err)
 	defer pool.Close()
 	err = pool.Write.PingContext(t.Context()) // nobody listens there

@@ -92,10 +92,7 @@ func planPage(t *testing.T, s *sqlrun.Session) {
 	must(t, err)
 	for _, x := range dialecttest.ExplainPage(t, "mysql", s.Names.Prefix) {
 		e := &explainer{db: conn}
-		rows, err := e.Query(t.Context(), strings.TrimPrefix(x.SQL, explain))
-		if err == nil {
-			err = rows.Close()
-		}
+		err := e.Query(t.Context(), strings.TrimPrefix(x.SQL, explain), nil, func(dialect.Rows) error { return nil })
 		name := strings.ToLower(x.Name)
 		e.check(t, name, err)
 		if index := strings.TrimPrefix(x.Indexes[0], s.Names.Prefix+"task_"); index != ways[name] {
@@ -106,7 +103,7 @@ func planPage(t *testing.T, s *sqlrun.Session) {
 
 func planEach(t *testing.T, s *sqlrun.Session) {
 	st := s.Texts
-	plain, batches := dialecttest.Own(st.Statements)
+	plain, batches := dialecttest.Private(st.Statements)
 	for _, name := range []string{"queue lock", "queue free", "turn lock", "turn free"} {
 		delete(plain, name)
 	}
@@ -190,6 +187,7 @@ func batchOf(t *testing.T, s *sqlrun.Session, n int) dialect.Args {
 // explainer is a connection that explains a statement instead of running it.
 type explainer struct {
 	db interface {
+		ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 		QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	}
 	lines []planLine
@@ -200,15 +198,15 @@ const explain = "EXPLAIN FORMAT=TRADITIONAL"
 
 type planLine struct{ kind, table, access, key, rows, extra string }
 
-func (e *explainer) Query(ctx context.Context, query string, args ...any) (dialect.Rows, error) {
+func (e *explainer) Query(ctx context.Context, query string, args []any, read func(dialect.Rows) error) error {
 	rows, err := e.db.QueryContext(ctx, explain+" "+query, args...)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer rows.Close()
 	names, err := rows.Columns()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for rows.Next() {
 		values, dest := make([]sql.NullString, len(names)), make([]any, len(names))
@@ -216,7 +214,7 @@ func (e *explainer) Query(ctx context.Context, query string, args ...any) (diale
 			dest[i] = &values[i]
 		}
 		if err := rows.Scan(dest...); err != nil {
-			return nil, err
+			return err
 		}
 		col := func(name string) string { return values[slices.Index(names, name)].String }
 		e.lines = append(e.lines, planLine{
@@ -225,9 +223,9 @@ func (e *explainer) Query(ctx context.Context, query string, args ...any) (diale
 		})
 	}
 	if err := rows.Err(); err != nil {
-		return nil, err
+		return err
 	}
-	return e.db.QueryContext(ctx, "SELECT 1 AS now FROM DUAL WHERE 1 = 0")
+	return sqlrun.ConnOf(e.db).Query(ctx, "SELECT 1 AS now FROM DUAL WHERE 1 = 0", nil, read)
 }
 
 func (e *explainer) Exec(context.Context, string, ...any) (int64, error) {
@@ -282,7 +280,10 @@ func TestCheckoutLocksWhatItTakes(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, expired first %v", strategy, expired), func(t *testing.T) {
 					var locked int
 					r := dialect.CheckoutRequest{
-						Strategy: strategy, Queue: "work", Limit: 5, Lease: time.Second, Holder: "locks", Expired: expired,
+						Strategy: strategy, Queue: "work", Limit: 5, Lease: time.Second, Holder: "locks",
+					}
+					if expired {
+						r.Search = dialect.ExpiredFirst
 					}
 					c := &checkout{s: &s.Session, r: r, search: search.Search{Since: search.FromStart()}}
 					find := c.skipLocked

@@ -4,6 +4,7 @@ import (
 	"embed"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/kit"
 )
 
 //go:embed schema/*.sql
@@ -12,5 +13,5 @@ var schemaFiles embed.FS
 // Migrations returns the steps of the schema: the tables, their indexes, and readable views. DDL commits by itself on
 // MySQL, so each statement can run again.
 func (Dialect) Migrations(n dialect.Names) []dialect.Migration {
-	return dialect.ReadSchema(schemaFiles, n, n.Filler())
+	return kit.ReadSchema(schemaFiles, n, n.Filler())
 }

@@ -69,7 +69,7 @@ func analyze(t *testing.T, s *sqlrun.Session) {
 
 func TestProbe(t *testing.T) {
 	onEachServer(t, func(t *testing.T, dsn string) {
-		pool, err := Open(t.Context(), dsn)
+		pool, err := Open(t.Context(), dsn, nil)
 		must(t, err)
 		defer pool.Close()
 		s, err := Dialect{}.Probe(t.Context(), pool.Write)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/kit"
 	"github.com/dbq-go/dbq/state"
 )
 
@@ -42,7 +43,7 @@ func filler(n dialect.Names) func(text string) string {
 // the whole table, and for many it chooses its own join order.
 func (Dialect) Statements(n dialect.Names) dialect.Statements {
 	fill := filler(n)
-	st := dialect.ReadStatements(sqlFiles, maxRows, fill)
+	st := kit.ReadStatements(sqlFiles, maxRows, fill)
 	st.Style = dialect.Question
 	st.ForUpdate = "FOR UPDATE"
 	st.Replace.Max = 1

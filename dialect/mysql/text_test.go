@@ -34,7 +34,7 @@ func TestStatementCanBeReadWhileItRuns(t *testing.T) {
 		must(t, err)
 		ids := dialect.Col[uuid.UUID]{held[0].ID, held[1].ID, {0xff, 0xfe}}
 		lock := text(s.Names, "UPDATE {task} SET updated = updated + 1 WHERE id = :id")
-		complete, args := s.Statements.Own["complete uniform"], dialect.Args{"id": ids, "fence": int64(1)}
+		complete, args := s.Statements.Private["complete uniform"], dialect.Args{"id": ids, "fence": int64(1)}
 		done := make(chan error, 1)
 		must(t, s.Tx(t.Context(), func(ctx context.Context, c dialect.Conn) error {
 			if _, err := s.Exec(ctx, c, lock, dialect.Args{"id": ids[1]}); err != nil {

@@ -101,7 +101,7 @@ func TestTLSChecksTheCertificateOfItsHost(t *testing.T) {
 		{"localhost", "tls=verify-ca&tls_ca=" + other, "", false},
 		{"localhost", "tls=true", "localhost", false}, // the system does not know the authority
 	} {
-		pool, err := Open(t.Context(), "mysql://app@"+c.host+":"+port+"/d?"+c.params)
+		pool, err := Open(t.Context(), "mysql://app@"+c.host+":"+port+"/d?"+c.params, nil)
 		must(t, err)
 		err = pool.Write.PingContext(t.Context())
 		pool.Close()
@@ -145,7 +145,7 @@ func TestSocket(t *testing.T) {
 			}
 		}()
 		u.Host, u.RawQuery = "", "socket="+url.QueryEscape(path)
-		pool, err := Open(t.Context(), u.String())
+		pool, err := Open(t.Context(), u.String(), nil)
 		must(t, err)
 		defer pool.Close()
 		if _, err := (Dialect{}).Probe(t.Context(), pool.Write); err != nil {

@@ -14,7 +14,7 @@ func (Dialect) NeedsTx(*dialect.Session, dialect.Op, dialect.Args, int) bool { r
 func (Dialect) RunBatch(
 	ctx context.Context, s *dialect.Session, c dialect.Conn, op dialect.Op, args dialect.Args, n int,
 ) (dialect.Changed, error) {
-	b, own := s.Statements.Batch(op), s.Statements.Own
+	b, own := s.Statements.Batch(op), s.Statements.Private
 	switch op {
 	case dialect.Insert:
 		return insert(ctx, s, c, args, n)
@@ -36,7 +36,7 @@ func insert(
 ) (out dialect.Changed, err error) {
 	if batch.Given(args) {
 		return batch.OneByOne(args, n, func(row dialect.Args) (dialect.Changed, error) {
-			added, err := batch.One(ctx, s, c, s.Statements.Own["insert one"], row)
+			added, err := batch.One(ctx, s, c, s.Statements.Private["insert one"], row)
 			if err != nil && (Dialect{}).Classify(err) == dialect.Duplicate {
 				err = nil
 			}
@@ -46,7 +46,7 @@ func insert(
 	for from := 0; from < n; {
 		rows := block(args["payload"].(dialect.Col[[]byte]), from)
 		part := batch.Pick(args, rows)
-		added, err := batch.Then(ctx, s, c, s.Statements.Insert, s.Statements.Own["inserted"], part, len(rows))
+		added, err := batch.Then(ctx, s, c, s.Statements.Insert, s.Statements.Private["inserted"], part, len(rows))
 		if err != nil {
 			return out, err
 		}

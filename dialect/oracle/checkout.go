@@ -8,13 +8,14 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/internal/batch"
 	"github.com/dbq-go/dbq/dialect/internal/search"
+	"github.com/dbq-go/dbq/dialect/kit"
 	"github.com/google/uuid"
 )
 
 // Checkout leases tasks by one of four strategies, in one transaction.
 func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) (dialect.Leased, error) {
 	c := &checkout{s: s, r: r}
-	if r.Given != nil || r.Only == dialect.OnlyExpired {
+	if r.Given != nil || r.Search == dialect.OnlyExpired {
 		c.sized = true
 		err := s.Tx(ctx, c.within(c.given))
 		return c.leased(), err
@@ -27,7 +28,7 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 	case dialect.SkipLocked:
 		err = c.take(ctx, due, c.block, func(ready part) error { return s.Tx(ctx, c.within(ready)) })
 	case dialect.Advisory:
-		lock := dialect.Lock{Take: s.Statements.Own["queue lock"].SQL, Free: s.Statements.Own["queue free"].SQL,
+		lock := dialect.Lock{Take: s.Statements.Private["queue lock"].SQL, Free: s.Statements.Private["queue free"].SQL,
 			Args: dialect.Args{"queue": r.Queue}}
 		err = c.take(ctx, due, c.block, func(ready part) error { return s.LockedTx(ctx, lock, c.within(ready)) })
 	case dialect.CAS:
@@ -58,9 +59,14 @@ type checkout struct {
 	rows    []dialect.Row
 	claimed int  // tasks that were tried, of which others may have taken some
 	missed  bool // others took all that were tried
-	budget  dialect.Budget
+	budget  kit.Budget
 	sized   bool                      // it knows how large payloads are before it leases them
 	before  map[uuid.UUID]dialect.Row // tasks that were taken over, as they were
+}
+
+// expiredFirst reports whether the checkout begins with the expired leases.
+func (c *checkout) expiredFirst() bool {
+	return c.r.Search == dialect.ExpiredFirst || c.r.Search == dialect.OnlyExpired
 }
 
 // part leases due tasks within the budget, under the checkout's token.
@@ -68,7 +74,7 @@ type part func(ctx context.Context, conn dialect.Conn) error
 
 // due returns the priorities that have a due task, without locks, so that an idle poll costs one or two statements.
 func (c *checkout) due(ctx context.Context) ([]int, error) {
-	rows, err := c.s.Read(ctx, c.s.Statements.Own["due"].SQL, dialect.Args{"queue": c.r.Queue})
+	rows, err := c.s.Read(ctx, c.s.Statements.Private["due"].SQL, dialect.Args{"queue": c.r.Queue})
 	out := make([]int, len(rows))
 	for i, row := range rows {
 		out[i] = row.Priority
@@ -80,11 +86,11 @@ func (c *checkout) due(ctx context.Context) ([]int, error) {
 // args returns the values of the statements that search for tasks and lease them.
 func (c *checkout) args(priority, limit int) dialect.Args {
 	return dialect.Args{"queue": c.r.Queue, "priority": priority, "limit": limit, "holder": c.r.Holder,
-		"lease": c.r.Lease.Microseconds(), "known_started": c.r.KnownStarted()}
+		"lease": c.r.Lease.Microseconds(), "known_started": c.r.KnownStarted}
 }
 
 func (c *checkout) anyExpired(ctx context.Context) bool {
-	rows, err := c.s.Read(ctx, c.s.Statements.Own["see expired"].SQL, c.args(0, 1))
+	rows, err := c.s.Read(ctx, c.s.Statements.Private["see expired"].SQL, c.args(0, 1))
 	return err != nil || len(rows) > 0
 }
 
@@ -101,8 +107,8 @@ func (c *checkout) untilSome(ctx context.Context, ready part) error {
 // within leases expired and due tasks in one transaction, in the requested order, and reads the leased rows.
 func (c *checkout) within(ready part) part {
 	return func(ctx context.Context, conn dialect.Conn) error {
-		c.rows, c.claimed, c.before, c.budget = nil, 0, nil, c.r.Budget()
-		if c.r.Expired || c.r.Only == dialect.OnlyExpired {
+		c.rows, c.claimed, c.before, c.budget = nil, 0, nil, kit.NewBudget(c.r)
+		if c.expiredFirst() {
 			if err := c.expired(ctx, conn); err != nil {
 				return err
 			}
@@ -116,7 +122,7 @@ func (c *checkout) within(ready part) part {
 		if err != nil {
 			return err
 		}
-		if !c.r.Expired && c.r.Only == "" && len(taken) == 0 {
+		if c.r.Search == dialect.DueFirst && len(taken) == 0 {
 			if err := c.expired(ctx, conn); err != nil {
 				return err
 			}
@@ -132,7 +138,7 @@ func (c *checkout) within(ready part) part {
 
 // block locks and leases the next tasks that no other transaction has locked.
 func (c *checkout) block(ctx context.Context, conn dialect.Conn) error {
-	_, err := c.s.Exec(ctx, conn, c.s.Statements.Own["ready"].SQL, c.args(0, c.budget.Rows))
+	_, err := c.s.Exec(ctx, conn, c.s.Statements.Private["ready"].SQL, c.args(0, c.budget.Rows))
 	return err
 }
 
@@ -145,7 +151,7 @@ func (c *checkout) seenReady(due []int, candidates []search.Candidates) part {
 			if c.budget.Full() {
 				return nil
 			}
-			seen, err := c.s.Query(ctx, conn, c.s.Statements.Own["see ready"].SQL, c.args(p, candidates[i].Read(limit)))
+			seen, err := c.s.Query(ctx, conn, c.s.Statements.Private["see ready"].SQL, c.args(p, candidates[i].Read(limit)))
 			if err != nil {
 				return err
 			}
@@ -189,7 +195,7 @@ func (c *checkout) update(due []int) part {
 			if c.budget.Full() {
 				return nil
 			}
-			n, err := c.s.Exec(ctx, conn, c.s.Statements.Own["update"].SQL, c.args(p, c.budget.Rows))
+			n, err := c.s.Exec(ctx, conn, c.s.Statements.Private["update"].SQL, c.args(p, c.budget.Rows))
 			if err != nil {
 				return err
 			}
@@ -201,7 +207,7 @@ func (c *checkout) update(due []int) part {
 
 // expired takes over expired leases, and moves tasks whose attempts are exhausted to POISON.
 func (c *checkout) expired(ctx context.Context, conn dialect.Conn) error {
-	seen, err := c.s.Query(ctx, conn, c.s.Statements.Own["see expired"].SQL, c.args(0, c.budget.Rows))
+	seen, err := c.s.Query(ctx, conn, c.s.Statements.Private["see expired"].SQL, c.args(0, c.budget.Rows))
 	if err != nil {
 		return err
 	}
@@ -251,7 +257,7 @@ func (c *checkout) lock(
 	if len(seen) == 0 {
 		return nil, nil
 	}
-	return c.s.QueryBatch(ctx, conn, c.s.Statements.Own[name], dialect.Keys(seen), len(seen))
+	return c.s.QueryBatch(ctx, conn, c.s.Statements.Private[name], kit.Keys(seen), len(seen))
 }
 
 // write changes rows by primary key, if their fences have not changed.
@@ -260,7 +266,7 @@ func (c *checkout) write(ctx context.Context, conn dialect.Conn, name string, ro
 	if n == 0 {
 		return nil
 	}
-	args := dialect.Keys(rows)
+	args := kit.Keys(rows)
 	result, size := make(dialect.Col[[]byte], n), make(dialect.Col[*int64], n)
 	for i, row := range rows {
 		if result[i] = row.Result; row.Result != nil {
@@ -271,7 +277,7 @@ func (c *checkout) write(ctx context.Context, conn dialect.Conn, name string, ro
 	// The driver requires each value as an array.
 	args["lease"] = slices.Repeat(dialect.Col[int64]{c.r.Lease.Microseconds()}, n)
 	args["holder"] = slices.Repeat(dialect.Col[string]{c.r.Holder}, n)
-	args["known_started"] = slices.Repeat(dialect.Col[int64]{c.r.KnownStarted()}, n)
-	_, err := c.s.ExecBatch(ctx, conn, c.s.Statements.Own[name], args, n)
+	args["known_started"] = slices.Repeat(dialect.Col[int64]{c.r.KnownStarted}, n)
+	_, err := c.s.ExecBatch(ctx, conn, c.s.Statements.Private[name], args, n)
 	return err
 }

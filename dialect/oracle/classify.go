@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/kit"
 	"github.com/sijms/go-ora/v2/network"
 )
 
@@ -55,7 +56,7 @@ var classes = map[dialect.Class][]int{
 func (Dialect) Classify(err error) dialect.Class {
 	var e *network.OracleError
 	if !errors.As(err, &e) {
-		return dialect.ClassifyConn(err)
+		return kit.ClassifyConn(err)
 	}
 	if e.ErrCode == notCompiled {
 		return whyNotCompiled(e.Error())

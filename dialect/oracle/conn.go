@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/kit"
 	ora "github.com/sijms/go-ora/v2"
 	"github.com/sijms/go-ora/v2/network"
 )
@@ -55,7 +56,7 @@ func (*connector) Driver() driver.Driver { return ora.GetDefaultDriver() }
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	dsn := c.dsn
 	if c.password != nil {
-		password, err := c.password.Next(ctx)
+		password, err := kit.NextPassword(ctx, c.password)
 		if err != nil {
 			return nil, err
 		}
@@ -174,7 +175,7 @@ func lost(err error) bool {
 		return false
 	}
 	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, network.ErrConnReset) ||
-		dialect.ClassifyConn(err) == dialect.Ambiguous
+		kit.ClassifyConn(err) == dialect.Ambiguous
 }
 
 // ExecContext runs a statement. go-ora gets a context without an end, because conn watches for that itself.

@@ -40,7 +40,7 @@ func TestConnectingEndsWithItsContext(t *testing.T) {
 		_, _ = io.Copy(io.Discard, c) // until the client closes
 		c.Close()
 		gone <- struct{}{}
-	}))
+	}), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestConnectingEndsWithItsContext(t *testing.T) {
 
 func TestServerThatClosesTheConnectionIsUnavailable(t *testing.T) {
 	t.Parallel()
-	pool, err := Open(t.Context(), listen(t, func(c net.Conn) { c.Close() }))
+	pool, err := Open(t.Context(), listen(t, func(c net.Conn) { c.Close() }), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/kit"
 	driver "github.com/sijms/go-ora/v2"
 )
 
@@ -32,16 +33,13 @@ const form = "write oracle://user:password@host:1521/service, with special chara
 // oracle://user:password@/?connStr=(DESCRIPTION=...) with the descriptor URL-escaped; see "Local Naming Parameters in
 // the tnsnames.ora File" in the Database Net Services Reference. Its parameters are pool_max_conns (16 by default) and
 // those of go-ora's that cannot change what statements mean.
-func Open(ctx context.Context, dsn string) (dialect.Pool, error) { return OpenPassword(ctx, dsn, nil) }
-
-// OpenPassword is Open with a password for each new connection, unless it is nil.
-func OpenPassword(_ context.Context, dsn string, password dialect.Password) (dialect.Pool, error) {
+func Open(_ context.Context, dsn string, password dialect.Password) (dialect.Pool, error) {
 	text, conns, err := config(dsn, password)
 	if err != nil {
 		return dialect.Pool{}, err
 	}
 	c := &connector{dsn: text, password: password}
-	return dialect.NewPool(c, c, conns, 0), nil
+	return kit.NewPool(c, c, conns, 0), nil
 }
 
 // unusable returns dialect.ErrDSN with the reason.
@@ -67,7 +65,7 @@ func config(dsn string, password dialect.Password) (text string, conns int, err 
 	if err != nil {
 		return "", 0, err
 	}
-	if conns, err = d.TakeConns(); err != nil {
+	if conns, err = kit.TakeConns(d); err != nil {
 		return "", 0, err
 	}
 	options, err := parameters(d.Params)

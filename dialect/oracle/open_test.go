@@ -86,7 +86,7 @@ func TestPasswordWithSpecialCharacters(t *testing.T) {
 		parsed.Servers[0].Port != 1 {
 		t.Errorf("%s: got %+v, %v", text, parsed, err)
 	}
-	pool, err := Open(t.Context(), u.String())
+	pool, err := Open(t.Context(), u.String(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

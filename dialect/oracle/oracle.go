@@ -20,7 +20,7 @@ const note = "the Oracle dialect has not yet been run against a server"
 
 func init() {
 	dialect.Register(dialect.Driver{Schemes: []string{"oracle"}, Dialect: Dialect{}, Open: Open,
-		OpenPassword: OpenPassword, Note: note})
+		Note: note})
 }
 
 // Dialect speaks to Oracle Database.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/kit"
 )
 
 //go:embed schema/*.sql
@@ -28,7 +29,7 @@ const (
 
 // Migrations returns the steps of the schema: the tables, their indexes, and readable views.
 func (Dialect) Migrations(n dialect.Names) []dialect.Migration {
-	steps := dialect.ReadSchema(schemaFiles, n, n.Filler())
+	steps := kit.ReadSchema(schemaFiles, n, n.Filler())
 	for _, m := range steps {
 		for i, ddl := range m.Statements {
 			if !strings.HasPrefix(ddl, "COMMENT") { // which can run again

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/kit"
 	"github.com/dbq-go/dbq/state"
 )
 
@@ -27,7 +28,7 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 	if n.Schema != "" {
 		home = "'" + strings.ToUpper(n.Schema) + "'" // as Oracle keeps it
 	}
-	st := dialect.ReadStatements(sqlFiles, maxRows, n.Filler("{home}", home, "{taken_over}", fmt.Sprint(takenOver)))
+	st := kit.ReadStatements(sqlFiles, maxRows, n.Filler("{home}", home, "{taken_over}", fmt.Sprint(takenOver)))
 	st.Style = dialect.Colon
 	st.ForUpdate = "FOR UPDATE"
 	st.Newest = []state.State{state.Completed, state.Error, state.Poison}
@@ -37,14 +38,14 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 		b.Max = maxTasks
 	}
 	st.Replace.Max = 1
-	for name, b := range st.Own {
+	for name, b := range st.Private {
 		if b.Lines() { // a block or a condition for each row
 			b.Max = maxTasks
-			st.Own[name] = b
+			st.Private[name] = b
 		}
 	}
-	one := st.Own["insert one"]
+	one := st.Private["insert one"]
 	one.Max = 1
-	st.Own["insert one"] = one
+	st.Private["insert one"] = one
 	return st
 }

@@ -47,9 +47,9 @@ func (r *recorder) Exec(_ context.Context, query string, args ...any) (int64, er
 	return 0, nil
 }
 
-func (r *recorder) Query(_ context.Context, query string, args ...any) (dialect.Rows, error) {
+func (r *recorder) Query(_ context.Context, query string, args []any, read func(dialect.Rows) error) error {
 	r.last = sent{text: query, values: args}
-	return none{}, nil
+	return read(none{})
 }
 
 type none struct{}
@@ -58,7 +58,6 @@ func (none) Columns() ([]string, error) { return nil, nil }
 func (none) Next() bool                 { return false }
 func (none) Scan(...any) error          { return nil }
 func (none) Err() error                 { return nil }
-func (none) Close() error               { return nil }
 
 // everything is each statement of the dialect, DDL first, as it is sent.
 func everything(t *testing.T, names dialect.Names) (out []sent) {
@@ -116,7 +115,7 @@ func everything(t *testing.T, names dialect.Names) (out []sent) {
 		"Next":           st.Next,
 		"Busy":           st.Busy,
 		"BusyKeys":       st.BusyKeys,
-		"DueFirst":       st.DueFirst,
+		"DueTasks":       st.DueTasks,
 		"GetKV":          st.GetKV,
 		"LockKV":         st.LockKV,
 		"ListKV":         st.ListKV,
@@ -131,9 +130,9 @@ func everything(t *testing.T, names dialect.Names) (out []sent) {
 	} {
 		bound(name, text, one)
 	}
-	texts, batches := dialecttest.Own(st.Statements)
+	texts, batches := dialecttest.Private(st.Statements)
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
-		bound("Own "+name, texts[name], one)
+		bound("Private "+name, texts[name], one)
 	}
 	batch("Insert", st.Insert)
 	batch("AddKeys", st.AddKeys)
@@ -191,7 +190,7 @@ func everything(t *testing.T, names dialect.Names) (out []sent) {
 		batch("Movable "+string(row.Event), st.Movable[row.Event])
 	}
 	for _, name := range slices.Sorted(maps.Keys(batches)) {
-		batch("Own "+name, batches[name])
+		batch("Private "+name, batches[name])
 	}
 	raw("Drop", st.Drop...)
 	return out
@@ -304,9 +303,9 @@ func TestArrayBinds(t *testing.T) {
 		"Remove":     st.Remove,
 		"Start":      st.Start,
 		"DropLeases": st.DropLeases,
-		"take":       st.Own["take"],
-		"take over":  st.Own["take over"],
-		"poison":     st.Own["poison"],
+		"take":       st.Private["take"],
+		"take over":  st.Private["take over"],
+		"poison":     st.Private["poison"],
 	}
 	for e, b := range st.Move {
 		batches[string(e)] = b

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/internal/search"
+	"github.com/dbq-go/dbq/dialect/kit"
 )
 
 // takenOver stands in was_due of a task whose lease expired: it has no due time to be sorted by.
@@ -32,12 +33,12 @@ func (c *checkout) take(ctx context.Context, due []int, ready part, by func(read
 // expired by the requested order. Unless their sizes are known to fit it is errLarge when one is larger than an equal
 // share, and no such payload is read.
 func (c *checkout) taken(ctx context.Context, conn dialect.Conn) ([]dialect.Row, error) {
-	whole := c.r.Budget()
+	whole := kit.NewBudget(c.r)
 	share := whole.Share()
 	if c.sized {
 		share = math.MaxInt64
 	}
-	rows, err := c.s.Query(ctx, conn, c.s.Statements.Own["taken"].SQL,
+	rows, err := c.s.Query(ctx, conn, c.s.Statements.Private["taken"].SQL,
 		dialect.Args{"queue": c.r.Queue, "holder": c.r.Holder, "share": share})
 	for i := range rows {
 		if size := rows[i].PayloadSize; size != nil && *size > share {
@@ -48,13 +49,12 @@ func (c *checkout) taken(ctx context.Context, conn dialect.Conn) ([]dialect.Row,
 		rows[i].WasUntil, rows[i].WasAttempt = was.WasUntil, was.WasAttempt
 	}
 	place := func(r dialect.Row) int { // in the order asked for
-		if (r.WasDue == takenOver) == c.r.Expired {
+		if (r.WasDue == takenOver) == c.expiredFirst() {
 			return 0
 		}
 		return 1
 	}
-	slices.SortFunc(rows, func(a, b dialect.Row) int {
-		return cmp.Or(cmp.Compare(place(a), place(b)), dialect.HandOutOrder(a, b))
-	})
+	kit.InOrder(rows)
+	slices.SortStableFunc(rows, func(a, b dialect.Row) int { return cmp.Compare(place(a), place(b)) })
 	return rows, err
 }

@@ -60,7 +60,7 @@ func runAged(t *testing.T, s *sqlrun.Session, conn *sql.Conn) map[string]string 
 	one["since"], one["oldest"], one["late"] = search.FromStart(), int64(0), int64(0)
 	st, task := s.Texts, s.Names.Table("task")+" "
 	a := &agedConn{conn: conn, names: map[string]string{}, none: "SELECT id FROM " + task + " WHERE false"}
-	texts, batches := dialecttest.Own(s.Statements)
+	texts, batches := dialecttest.Private(s.Statements)
 	texts["next"], texts["next queue"], texts["count up to"] = st.Next, st.NextQueue, st.CountUpTo
 	texts["held"], texts["exhausted"] = st.Held, st.Exhausted
 	texts["get"], texts["find reference"] = st.Get, st.FindReference
@@ -108,14 +108,14 @@ type agedConn struct {
 	names map[string]string
 }
 
-func (a *agedConn) Query(ctx context.Context, query string, args ...any) (dialect.Rows, error) {
+func (a *agedConn) Query(ctx context.Context, query string, args []any, read func(dialect.Rows) error) error {
 	a.names[query] = a.name
 	for range 20 {
 		if _, err := a.conn.ExecContext(ctx, query, args...); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return a.conn.QueryContext(ctx, a.none)
+	return sqlrun.ConnOf(a.conn).Query(ctx, a.none, nil, read)
 }
 
 func (a *agedConn) Exec(context.Context, string, ...any) (int64, error) {

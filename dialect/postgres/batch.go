@@ -19,7 +19,7 @@ func (Dialect) NeedsTx(s *dialect.Session, op dialect.Op, args dialect.Args, n i
 func (Dialect) RunBatch(
 	ctx context.Context, s *dialect.Session, c dialect.Conn, op dialect.Op, args dialect.Args, n int,
 ) (dialect.Changed, error) {
-	own := s.Statements.Own
+	own := s.Statements.Private
 	query := func(b dialect.Batch) batch.RunFunc {
 		return func(args dialect.Args, n int) (dialect.Changed, error) { return batch.Query(ctx, s, c, b, args, n) }
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/internal/search"
+	"github.com/dbq-go/dbq/dialect/kit"
 	"github.com/dbq-go/dbq/state"
 )
 
@@ -36,7 +37,7 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 type checkout struct {
 	s      *dialect.Session
 	r      dialect.CheckoutRequest
-	budget dialect.Budget
+	budget kit.Budget
 	// pastStart reports that the search began at the queue's cursor. Once the cursor has expired, a checkout searches
 	// from the start, and for expired leases.
 	pastStart bool
@@ -45,21 +46,22 @@ type checkout struct {
 // A finder leases tasks within the budget: due ones, or those whose lease expired.
 type finder func(ctx context.Context) ([]dialect.Row, error)
 
-// parts runs the two searches in the requested order. Expired leases come first if r.Expired is set, and otherwise only
+// parts runs the two searches in the requested order. Expired leases come first with ExpiredFirst, and otherwise only
 // if no task was due.
 func (c *checkout) parts(ctx context.Context, ready, expired finder) error {
 	order := []finder{ready, expired}
-	switch {
-	case c.r.Only == dialect.OnlyDue:
+	switch c.r.Search {
+	case dialect.OnlyDue:
 		order = []finder{ready}
-	case c.r.Only == dialect.OnlyExpired:
+	case dialect.OnlyExpired:
 		order = []finder{expired}
-	case c.r.Expired:
+	case dialect.ExpiredFirst:
 		order = []finder{expired, ready}
 	}
-	c.budget = c.r.Budget()
+	c.budget = kit.NewBudget(c.r)
 	for _, find := range order {
-		if c.budget.Full() || (len(c.budget.Leased().Rows) > 0 || c.pastStart) && !c.r.Expired {
+		some := len(c.budget.Leased().Rows) > 0
+		if c.budget.Full() || (some || c.pastStart) && c.r.Search != dialect.ExpiredFirst {
 			break
 		}
 		rows, err := find(ctx)
@@ -83,7 +85,7 @@ func (c *checkout) each(ctx context.Context, ready, expired finder) error {
 
 func (c *checkout) args(limit int) dialect.Args {
 	return dialect.Args{"queue": c.r.Queue, "limit": limit, "lease": c.r.Lease.Microseconds(), "holder": c.r.Holder,
-		"known_started": c.r.KnownStarted(), "since": search.FromStart(), "oldest": int64(0),
+		"known_started": c.r.KnownStarted, "since": search.FromStart(), "oldest": int64(0),
 		"bytes": c.budget.Bytes, "used": c.budget.Used, "share": c.budget.Share()}
 }
 
@@ -94,7 +96,7 @@ type runFunc func(context.Context, func(context.Context, dialect.Conn) error) er
 func (c *checkout) ready(ctx context.Context) ([]dialect.Row, error) {
 	return c.fromCursor(c.reads(ctx), func(name string, args dialect.Args) (rows []dialect.Row, err error) {
 		err = c.s.Do(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-			rows, err = c.took(c.s.Query(ctx, conn, c.s.Statements.Own[name].SQL, args))
+			rows, err = c.took(c.s.Query(ctx, conn, c.s.Statements.Private[name].SQL, args))
 			return err
 		})
 		if err != nil {
@@ -129,13 +131,13 @@ func (c *checkout) took(rows []dialect.Row, err error) ([]dialect.Row, error) {
 func (c *checkout) advisory(ctx context.Context) error {
 	return c.s.Tx(ctx, func(ctx context.Context, conn dialect.Conn) error {
 		lock := dialect.Args{"queue": c.r.Queue}
-		if _, err := c.s.Exec(ctx, conn, c.s.Statements.Own["queue lock"].SQL, lock); err != nil {
+		if _, err := c.s.Exec(ctx, conn, c.s.Statements.Private["queue lock"].SQL, lock); err != nil {
 			return err
 		}
 		query := func(text string, args dialect.Args) ([]dialect.Row, error) { return c.s.Query(ctx, conn, text, args) }
 		return c.parts(ctx, func(context.Context) ([]dialect.Row, error) {
 			return c.fromCursor(query, func(name string, args dialect.Args) ([]dialect.Row, error) {
-				return c.took(query(c.s.Statements.Own[name].SQL, args))
+				return c.took(query(c.s.Statements.Private[name].SQL, args))
 			})
 		}, func(ctx context.Context) ([]dialect.Row, error) {
 			return c.expired(ctx, query, func(ctx context.Context, take func(context.Context, dialect.Conn) error) error {
@@ -157,7 +159,7 @@ func (c *checkout) takeCandidates(
 	limit, candidates := c.budget.Rows, search.Candidates{}
 	for range search.Rounds {
 		args["limit"] = candidates.Read(limit)
-		seen, err := query(c.s.Statements.Own["see "+name].SQL, args)
+		seen, err := query(c.s.Statements.Private["see "+name].SQL, args)
 		if err != nil || len(seen) == 0 {
 			return nil, err
 		}
@@ -181,8 +183,8 @@ func (c *checkout) takeSeen(
 	ctx context.Context, name string, seen []dialect.Row, run runFunc,
 ) (rows []dialect.Row, err error) {
 	args := c.args(c.budget.Rows)
-	maps.Copy(args, dialect.Keys(seen))
-	take := c.s.Statements.Own["take "+name]
+	maps.Copy(args, kit.Keys(seen))
+	take := c.s.Statements.Private["take "+name]
 	switch {
 	case run != nil:
 	case name == "expired", len(seen) > take.Max: // a takeover may add notices; or more than one statement

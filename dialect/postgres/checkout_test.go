@@ -27,9 +27,9 @@ END $$`,
 			_, err := s.Pool.Write.ExecContext(t.Context(), text)
 			must(t, err)
 		}
-		take := s.Statements.Own["take ready"]
+		take := s.Statements.Private["take ready"]
 		take.Max = 2
-		s.Statements.Own["take ready"] = take
+		s.Statements.Private["take ready"] = take
 		r := dialect.CheckoutRequest{Strategy: dialect.CAS, Queue: "q", Limit: 3, Lease: time.Hour, Holder: "h"}
 		if leased, err := (Dialect{}).Checkout(t.Context(), &s.Session, r); s.Class(err) != dialect.Conflict {
 			t.Errorf("got %d tasks and %v, want a conflict", len(leased.Rows), err)

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/kit"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
@@ -22,7 +23,7 @@ func (Dialect) Classify(err error) dialect.Class {
 		if errors.As(err, &own) || errors.As(err, &connect) || pgconn.SafeToRetry(err) { // nothing had been sent
 			return dialect.Unavailable
 		}
-		return dialect.ClassifyConn(err)
+		return kit.ClassifyConn(err)
 	}
 	switch e.Code {
 	case "23505":

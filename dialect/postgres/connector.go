@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/kit"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -31,7 +32,7 @@ type connector struct {
 func newConnector(cfg pgx.ConnConfig, chooses bool, password dialect.Password) *connector {
 	before := stdlib.OptionBeforeConnect(func(ctx context.Context, cfg *pgx.ConnConfig) (err error) {
 		if password != nil {
-			cfg.Password, err = password.Next(ctx)
+			cfg.Password, err = kit.NextPassword(ctx, password)
 		}
 		return err
 	})
@@ -40,8 +41,8 @@ func newConnector(cfg pgx.ConnConfig, chooses bool, password dialect.Password) *
 		if secure, ok := conn.(*tls.Conn); ok {
 			conn = secure.NetConn()
 		}
-		line, _ := conn.(*dialect.Line)
-		line.TakenWith(ctx)
+		tracked, _ := conn.(*kit.TrackedConn)
+		tracked.TakenWith(ctx)
 		return nil
 	})
 	plain := stdlib.GetConnector(cfg, before, reset)
@@ -147,7 +148,7 @@ func withoutConfig(err error) error {
 		if refused := (*pgconn.PgError)(nil); errors.As(err, &refused) {
 			switch refused.Code {
 			case "3D000":
-				err = dialect.NoDatabase(failed.Config.Database, err)
+				err = kit.NoDatabase(failed.Config.Database, err)
 			case "42704", "22023", "55P02": // it does not know a parameter or its value, or no session can set it
 				err = fmt.Errorf("%w: %w", dialect.ErrDSN, err)
 			}

@@ -45,7 +45,7 @@ func (c *checkout) expired(ctx context.Context, query search.Query, run runFunc)
 	cursor := search.ExpiredCursorOf(c.s, c.r.Queue)
 	args := c.args(0)
 	var err error
-	if args["oldest"], err = search.OldestLeased(c.s, c.s.Statements.Own["oldest"].SQL, c.r.Queue, query); err != nil {
+	if args["oldest"], err = search.OldestLeased(c.s, c.s.Statements.Private["oldest"].SQL, c.r.Queue, query); err != nil {
 		return nil, err
 	}
 	begin := time.Now()
@@ -59,7 +59,7 @@ func (c *checkout) expired(ctx context.Context, query search.Query, run runFunc)
 // deadTuples reads from the server's statistics whether there are many dead tuples.
 func deadTuples(s *dialect.Session, query search.Query) search.DeadTuples {
 	return func() (bool, error) {
-		rows, err := query(s.Statements.Own["dead tuples"].SQL, dialect.Args{"many": manyDeadTuples})
+		rows, err := query(s.Statements.Private["dead tuples"].SQL, dialect.Args{"many": manyDeadTuples})
 		return len(rows) > 0, err
 	}
 }
@@ -69,7 +69,7 @@ func (Dialect) Next(ctx context.Context, s *dialect.Session, conn dialect.Conn, 
 	query := func(text string, args dialect.Args) ([]dialect.Row, error) { return s.Query(ctx, conn, text, args) }
 	bind := func(since []int64) dialect.Args { return dialect.Args{"queue": queue, "since": since} }
 	slow := func(time.Duration) (bool, error) { return deadTuples(s, query)() }
-	return search.NextFrom(s, s.Statements.Own["oldest"].SQL, queue, query, bind, slow)
+	return search.NextFrom(s, s.Statements.Private["oldest"].SQL, queue, query, bind, slow)
 }
 
 // Backdated implements dialect.Searcher.

@@ -189,7 +189,7 @@ func terminated(t *testing.T, s *sqlrun.Session) error {
 // is trusted.
 func TestWrongPasswordIsDenied(t *testing.T) {
 	onEachServer(t, func(t *testing.T, dsn string) {
-		pool, err := Open(t.Context(), dsn)
+		pool, err := Open(t.Context(), dsn, nil)
 		must(t, err)
 		defer pool.Close()
 		role := fmt.Sprintf("dbqt_%x", uuid.New().ID())

@@ -123,7 +123,7 @@ func (e *explainer) check(name string, n, rows int, run func() error) {
 }
 
 // Query explains instead of querying, and returns no rows.
-func (e *explainer) Query(ctx context.Context, query string, args ...any) (dialect.Rows, error) {
+func (e *explainer) Query(ctx context.Context, query string, args []any, read func(dialect.Rows) error) error {
 	literals := make([]string, len(args))
 	for i, arg := range args {
 		literals[i] = literal(arg)
@@ -135,23 +135,23 @@ func (e *explainer) Query(ctx context.Context, query string, args ...any) (diale
 	var plan []struct{ Plan node }
 	for _, text := range []string{"BEGIN", "SET LOCAL plan_cache_mode = " + e.mode, "PREPARE plan_test AS " + query} {
 		if _, err := e.conn.ExecContext(ctx, text); err != nil {
-			return nil, fmt.Errorf("%w\n%s", err, text)
+			return fmt.Errorf("%w\n%s", err, text)
 		}
 	}
 	var text []byte
 	if err := e.conn.QueryRowContext(ctx, "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+execute).Scan(&text); err != nil {
-		return nil, err
+		return err
 	}
 	if err := json.Unmarshal(text, &plan); err != nil {
-		return nil, err
+		return err
 	}
 	e.last = plan[0].Plan
 	for _, text := range []string{"ROLLBACK", "DEALLOCATE plan_test"} {
 		if _, err := e.conn.ExecContext(ctx, text); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return e.conn.QueryContext(ctx, "SELECT id FROM "+e.table+" WHERE false")
+	return sqlrun.ConnOf(e.conn).Query(ctx, "SELECT id FROM "+e.table+" WHERE false", nil, read)
 }
 
 // Exec is not needed: what workers run returns rows.

@@ -17,7 +17,7 @@ func TestIdleListenerListens(t *testing.T) {
 	if dsn == "" {
 		t.Skip("set DBQ_TEST_POSTGRES18_DSN")
 	}
-	pool, err := Open(t.Context(), dsn+"&idle_session_timeout=1s")
+	pool, err := Open(t.Context(), dsn+"&idle_session_timeout=1s", nil)
 	check.OK(t, err)
 	defer pool.Close()
 	ctx, stop := context.WithTimeout(t.Context(), 2*time.Second)

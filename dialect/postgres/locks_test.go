@@ -15,14 +15,14 @@ import (
 func TestLocksDoNotDependOnHowTheSchemaIsNamed(t *testing.T) {
 	onEachServer(t, func(t *testing.T, dsn string) {
 		named := migrated(t, dsn)
-		pool, err := Open(t.Context(), with(dsn, "search_path="+named.Names.Schema))
+		pool, err := Open(t.Context(), with(dsn, "search_path="+named.Names.Schema), nil)
 		check.OK(t, err)
 		defer pool.Close()
 		byPath := dialecttest.Session(t, Dialect{}, pool, dialect.Names{Prefix: named.Names.Prefix})
 		args := dialect.Args{"name": named.Names.Prefix, "queue": "work"}
 		for name, take := range map[string]func(sqlrun.Texts) string{
 			"migration": func(st sqlrun.Texts) string { return st.MigrationLock },
-			"checkout":  func(st sqlrun.Texts) string { return st.Own["queue lock"].SQL },
+			"checkout":  func(st sqlrun.Texts) string { return st.Private["queue lock"].SQL },
 		} {
 			err := byPath.Tx(t.Context(), func(ctx context.Context, c dialect.Conn) error {
 				if _, err := byPath.Exec(ctx, c, take(byPath.Texts), args); err != nil {

@@ -29,10 +29,7 @@ type later struct {
 	touched *int64
 }
 
-var (
-	_ dialect.Reader   = (*nativeConn)(nil)
-	_ dialect.Pipeline = (*nativeConn)(nil)
-)
+var _ dialect.Pipeline = (*nativeConn)(nil)
 
 // raw calls f with the connection of pgx, if it is one.
 func (c *nativeConn) raw(f func(conn *pgx.Conn) error) (isPgx bool, err error) {
@@ -103,43 +100,31 @@ func (c *nativeConn) Exec(ctx context.Context, query string, args ...any) (n int
 	return n, err
 }
 
-// Query runs a statement through database/sql, after those of Later.
-func (c *nativeConn) Query(ctx context.Context, query string, args ...any) (rows dialect.Rows, err error) {
-	for _, l := range c.later {
-		if *l.touched, err = c.std.Exec(ctx, l.query, l.args...); err != nil {
-			return nil, err
-		}
-	}
-	c.later = nil
-	return c.std.Query(ctx, query, args...)
-}
-
-// Read runs a statement and passes its rows to read.
-func (c *nativeConn) Read(ctx context.Context, query string, args []any, read func(dialect.Rows) error) error {
+// Query runs a statement and calls read with its rows.
+func (c *nativeConn) Query(ctx context.Context, query string, args []any, read func(dialect.Rows) error) error {
 	isPgx, err := c.raw(func(conn *pgx.Conn) error {
 		if len(c.later) > 0 {
 			return c.pipelined(ctx, conn, query, args, func(results pgx.BatchResults) error {
 				rows, err := results.Query()
-				if err != nil {
-					return err
-				}
-				return read(&pgxRows{Rows: rows})
+				return readRows(rows, err, read)
 			})
 		}
 		rows, err := conn.Query(ctx, query, args...)
-		if err != nil {
-			return err
-		}
-		return read(&pgxRows{Rows: rows})
+		return readRows(rows, err, read)
 	})
 	if err != nil || isPgx {
 		return err
 	}
-	rows, err := c.std.Query(ctx, query, args...)
+	return c.std.Query(ctx, query, args, read)
+}
+
+// readRows calls read with the rows of a query, and closes them.
+func readRows(rows pgx.Rows, err error, read func(dialect.Rows) error) error {
 	if err != nil {
 		return err
 	}
-	return read(rows)
+	defer rows.Close()
+	return read(&pgxRows{Rows: rows})
 }
 
 // pgxRows gives pgx.Rows the methods of *sql.Rows.
@@ -166,11 +151,6 @@ func (r *pgxRows) Scan(dest ...any) error {
 		}
 	}
 	return r.Rows.Scan(r.into...)
-}
-
-func (r *pgxRows) Close() error {
-	r.Rows.Close()
-	return r.Err()
 }
 
 // scanned returns a target into which pgx scans binary values directly.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/kit"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -25,31 +26,26 @@ const connectTimeout = 10 * time.Second
 // the first of them that can be reached and takes writes, unless target_session_attrs says otherwise.
 //
 // Without a password in the DSN, PGPASSWORD and the passfile count, as for libpq. They are read for each connection.
-func Open(ctx context.Context, dsn string) (dialect.Pool, error) {
+func Open(_ context.Context, dsn string, password dialect.Password) (dialect.Pool, error) {
 	d, err := dialect.ParseDSN(dsn)
 	if err != nil {
 		return dialect.Pool{}, err
 	}
-	if d.HasPassword || d.Params.Has("password") {
-		return OpenPassword(ctx, dsn, nil)
-	}
-	return OpenPassword(ctx, dsn, func(context.Context) (string, error) {
-		cfg, _, _, err := config(dsn)
-		if err != nil {
-			return "", err
+	if password == nil && !d.HasPassword && !d.Params.Has("password") {
+		password = func(context.Context) (string, error) {
+			cfg, _, _, err := config(dsn)
+			if err != nil {
+				return "", err
+			}
+			return cfg.Password, nil
 		}
-		return cfg.Password, nil
-	})
-}
-
-// OpenPassword is Open with a password for each new connection, unless it is nil.
-func OpenPassword(_ context.Context, dsn string, password dialect.Password) (dialect.Pool, error) {
+	}
 	cfg, conns, chooses, err := config(dsn)
 	if err != nil {
 		return dialect.Pool{}, err
 	}
 	connector := newConnector(*cfg, chooses, password)
-	return dialect.NewPool(steady{connector}, connector, conns, 0), nil
+	return kit.NewPool(steady{connector}, connector, conns, 0), nil
 }
 
 // config parses a DSN and adds the settings of dbq. chooses reports that the DSN does not determine how statements are
@@ -59,7 +55,7 @@ func config(dsn string) (cfg *pgx.ConnConfig, conns int, chooses bool, err error
 	if err != nil {
 		return nil, 0, false, err
 	}
-	if conns, err = d.TakeConns(); err != nil {
+	if conns, err = kit.TakeConns(d); err != nil {
 		return nil, 0, false, err
 	}
 	password, hasPassword := d.Password, d.HasPassword
@@ -88,7 +84,7 @@ func config(dsn string) (cfg *pgx.ConnConfig, conns int, chooses bool, err error
 	// A session that became read-only stays so: the next connection may lead to a server that takes writes.
 	ends := cfg.OnPgError
 	cfg.OnPgError = func(c *pgconn.PgConn, e *pgconn.PgError) bool { return ends(c, e) && e.Code != readOnly }
-	cfg.DialFunc = dialect.Dialer(cfg.DialFunc).Dial
+	cfg.DialFunc = kit.Dialer(cfg.DialFunc).Dial
 	if cfg.ConnectTimeout == 0 {
 		cfg.ConnectTimeout = connectTimeout
 	}

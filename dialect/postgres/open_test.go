@@ -81,7 +81,7 @@ func TestUnreadableDSNKeepsItsPassword(t *testing.T) {
 
 func TestOpenDoesNotConnect(t *testing.T) {
 	t.Parallel()
-	pool, err := Open(t.Context(), "postgresql://app@127.0.0.1:1/d?pool_max_conns=3")
+	pool, err := Open(t.Context(), "postgresql://app@127.0.0.1:1/d?pool_max_conns=3", nil)
 	check.OK(t, err)
 	defer pool.Close()
 	if got := pool.Write.Stats().MaxOpenConnections; got != 3 {

@@ -61,11 +61,7 @@ func TestEachConnectionHasThePasswordOfItsTime(t *testing.T) {
 		"option":   {"postgres://app:old@" + host + "/db?sslmode=disable", own},
 	} {
 		must(t, os.WriteFile(file, nil, 0o600))
-		open := Open
-		if tt.password != nil {
-			open = func(ctx context.Context, dsn string) (dialect.Pool, error) { return OpenPassword(ctx, dsn, own) }
-		}
-		pool, err := open(t.Context(), tt.dsn)
+		pool, err := Open(t.Context(), tt.dsn, tt.password)
 		must(t, err)
 		defer pool.Close()
 		for _, now = range []string{"one", "two"} {
@@ -91,7 +87,7 @@ func TestEachConnectionHasThePasswordOfItsTime(t *testing.T) {
 func TestPasswordThatCannotBeReadMakesTheServerUnavailable(t *testing.T) {
 	t.Parallel()
 	none := errors.New("the token service is away")
-	pool, err := OpenPassword(t.Context(), "postgres://app@127.0.0.1:1/db",
+	pool, err := Open(t.Context(), "postgres://app@127.0.0.1:1/db",
 		func(context.Context) (string, error) { return "", none })
 	must(t, err)
 	defer pool.Close()

@@ -77,7 +77,7 @@ func plans(t *testing.T, dsn string) {
 func planTaking(s *sqlrun.Session, e *explainer, n, more int) {
 	for _, name := range []string{"ready", "ready within"} {
 		e.check(fmt.Sprintf("%s, %d", name, n), n, n+more, func() error {
-			_, err := s.Query(e.t.Context(), e, s.Statements.Own[name].SQL, planQueue("work", n))
+			_, err := s.Query(e.t.Context(), e, s.Statements.Private[name].SQL, planQueue("work", n))
 			return err
 		})
 	}
@@ -90,7 +90,7 @@ func planUniform(s *sqlrun.Session, e *explainer, n int) {
 		// Dead tuples of rows that were changed and rolled back before count as visits.
 		e.check(fmt.Sprintf("%s, %d", name, n), n, 2*n, func() error {
 			args := dialect.Args{"id": ids, "fence": int64(1), "lock_wait": int64(1000)}
-			_, err := s.QueryBatch(e.t.Context(), e, s.Statements.Own[name], args, n)
+			_, err := s.QueryBatch(e.t.Context(), e, s.Statements.Private[name], args, n)
 			return err
 		})
 	}
@@ -111,13 +111,13 @@ func planEach(t *testing.T, s *sqlrun.Session, conn *sql.Conn) {
 			planUniform(s, e, n)
 			for name, visits := range map[string]int{"see ready": n, "see expired": leased + lapsed + n} {
 				e.check(fmt.Sprintf("%s, %d", name, n), n, visits, func() error {
-					_, err := s.Query(t.Context(), e, s.Statements.Own[name].SQL, planQueue("work", n))
+					_, err := s.Query(t.Context(), e, s.Statements.Private[name].SQL, planQueue("work", n))
 					return err
 				})
 			}
-			e.checkBatch(s, "take ready", s.Statements.Own["take ready"], n,
+			e.checkBatch(s, "take ready", s.Statements.Private["take ready"], n,
 				"state = 0 AND due < 2000000000000000 AND priority = 9")
-			e.checkBatch(s, "take expired", s.Statements.Own["take expired"], n, "state = 1 AND holder = 'gone'")
+			e.checkBatch(s, "take expired", s.Statements.Private["take expired"], n, "state = 1 AND holder = 'gone'")
 			for name, b := range map[string]dialect.Batch{"settle": s.Statements.Settle, "remove": s.Statements.Remove,
 				"extend": s.Statements.Extend, "start": s.Statements.Start} {
 				e.checkBatch(s, name, b, n, "state = 1 AND holder = 'busy'")
@@ -133,14 +133,14 @@ func planEach(t *testing.T, s *sqlrun.Session, conn *sql.Conn) {
 		e.check("oldest", 1, 1, func() error {
 			args := planQueue("work", 0)
 			args["late"] = int64(0)
-			_, err := s.Query(t.Context(), e, s.Statements.Own["oldest"].SQL, args)
+			_, err := s.Query(t.Context(), e, s.Statements.Private["oldest"].SQL, args)
 			return err
 		})
 		planCounting(s, e)
 		// Nothing is due in this queue, and its 20,000 future tasks are in all priorities.
 		for _, name := range []string{"ready", "ready within", "see ready", "see expired"} {
 			e.check("empty poll, "+name, 0, 0, func() error {
-				_, err := s.Query(t.Context(), e, s.Statements.Own[name].SQL, planQueue("later", 100))
+				_, err := s.Query(t.Context(), e, s.Statements.Private[name].SQL, planQueue("later", 100))
 				return err
 			})
 		}
@@ -279,7 +279,7 @@ func (e *explainer) rows(n int, where string) (dialect.Col[uuid.UUID], dialect.C
 // emptySession makes tables of its own, and drops them when the test ends.
 func emptySession(t *testing.T, dsn string) *sqlrun.Session {
 	t.Helper()
-	pool, err := postgres.Open(t.Context(), dsn)
+	pool, err := postgres.Open(t.Context(), dsn, nil)
 	check.OK(t, err)
 	t.Cleanup(func() { pool.Close() })
 	names := dialect.Names{Prefix: fmt.Sprintf("plan%d_", time.Now().UnixNano()%1e9)}

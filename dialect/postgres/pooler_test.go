@@ -30,7 +30,7 @@ func TestPooler(t *testing.T) {
 			if mode != "" {
 				with = dsn + "&default_query_exec_mode=" + mode
 			}
-			pool, err := Open(t.Context(), with)
+			pool, err := Open(t.Context(), with, nil)
 			check.OK(t, err)
 			defer pool.Close()
 			for range 20 { // found each time, whichever of its servers a client gets
@@ -103,7 +103,7 @@ func TestDirectConnectionHasNoPooler(t *testing.T) {
 	if dsn == "" {
 		t.Skip("set DBQ_TEST_POSTGRES18_DSN")
 	}
-	pool, err := Open(t.Context(), dsn+"&pool_max_conns=1")
+	pool, err := Open(t.Context(), dsn+"&pool_max_conns=1", nil)
 	check.OK(t, err)
 	defer pool.Close()
 	if server, err := (Dialect{}).Probe(t.Context(), pool.Write); err != nil || server.Pooler != "" {

@@ -18,8 +18,7 @@ import (
 
 func init() {
 	dialect.Register(dialect.Driver{
-		Schemes: []string{"postgres", "postgresql", "cockroachdb"}, Dialect: Dialect{}, Open: Open,
-		OpenPassword: OpenPassword, Target: target,
+		Schemes: []string{"postgres", "postgresql", "cockroachdb"}, Dialect: Dialect{}, Open: Open, Target: target,
 	})
 }
 

@@ -32,7 +32,7 @@ func migrated(t *testing.T, dsn string) *sqlrun.Session {
 
 func TestProbe(t *testing.T) {
 	onEachServer(t, func(t *testing.T, dsn string) {
-		pool, err := Open(t.Context(), dsn)
+		pool, err := Open(t.Context(), dsn, nil)
 		check.OK(t, err)
 		defer pool.Close()
 		s, err := Dialect{}.Probe(t.Context(), pool.Write)
@@ -50,7 +50,7 @@ func TestProbe(t *testing.T) {
 
 func TestProbeRefusesAServerThatTakesNoWrites(t *testing.T) {
 	onEachServer(t, func(t *testing.T, dsn string) {
-		pool, err := Open(t.Context(), with(dsn, "default_transaction_read_only=on"))
+		pool, err := Open(t.Context(), with(dsn, "default_transaction_read_only=on"), nil)
 		check.OK(t, err)
 		defer pool.Close()
 		if s, err := (Dialect{}).Probe(t.Context(), pool.Write); err == nil || !strings.Contains(err.Error(), "no writes") {
@@ -64,7 +64,7 @@ func TestProbeDetectsOtherIsolationLevels(t *testing.T) {
 		for isolation, want := range map[string]bool{
 			"read%20committed": false, "repeatable%20read": true, "serializable": true,
 		} {
-			pool, err := Open(t.Context(), with(dsn, "default_transaction_isolation="+isolation))
+			pool, err := Open(t.Context(), with(dsn, "default_transaction_isolation="+isolation), nil)
 			check.OK(t, err)
 			s, err := Dialect{}.Probe(t.Context(), pool.Write)
 			if err != nil || s.ExplicitTx != want {
@@ -94,7 +94,7 @@ func TestConnectionGoesToTheServerThatTakesWrites(t *testing.T) {
 		u, err := url.Parse(dsn)
 		check.OK(t, err)
 		u.Host = "127.0.0.1:1," + u.Host
-		pool, err := Open(t.Context(), u.String())
+		pool, err := Open(t.Context(), u.String(), nil)
 		check.OK(t, err)
 		var standby bool
 		err = pool.Write.QueryRowContext(t.Context(), "SELECT pg_is_in_recovery()").Scan(&standby)
@@ -104,7 +104,7 @@ func TestConnectionGoesToTheServerThatTakesWrites(t *testing.T) {
 		pool.Close()
 
 		u.Host = "127.0.0.1:1,127.0.0.1:2"
-		none, err := Open(t.Context(), u.String())
+		none, err := Open(t.Context(), u.String(), nil)
 		check.OK(t, err)
 		if err := none.Write.PingContext(t.Context()); (Dialect{}).Classify(err) != dialect.Unavailable {
 			t.Errorf("nobody listens: got %v, want unavailable", err)
@@ -117,7 +117,7 @@ func TestConnectionGoesToTheServerThatTakesWrites(t *testing.T) {
 func TestTextIsUTF8(t *testing.T) {
 	onEachServer(t, func(t *testing.T, dsn string) {
 		dsn += "&client_encoding=LATIN1"
-		pool, err := Open(t.Context(), dsn)
+		pool, err := Open(t.Context(), dsn, nil)
 		check.OK(t, err)
 		defer pool.Close()
 		if _, err := (Dialect{}).Probe(t.Context(), pool.Write); err != nil {

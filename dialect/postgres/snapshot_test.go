@@ -52,11 +52,11 @@ func duringTakeover(t *testing.T, change string, check func(*testing.T, dialect.
 				must(db.ExecContext(t.Context(), "INSERT INTO "+task+` (id, queue, kind, state, attempt, fence, due,
   lease_until, taken, holder) VALUES ($1, 'work', '', 1, 1, 1, NULL, 1, 1, 'gone#1')`, id.String()))
 				lock := int64(uuid.New().ID())
-				own, halting := s.Statements.Own, maps.Clone(s.Statements.Own)
+				own, halting := s.Statements.Private, maps.Clone(s.Statements.Private)
 				take := own["take expired"]
 				take.SQL = strings.Replace(take.SQL, "(SELECT CAST(:id AS uuid[]) AS id",
 					fmt.Sprintf("(SELECT pg_advisory_xact_lock(%d), CAST(:id AS uuid[]) AS id", lock), 1)
-				halting["take expired"], s.Statements.Own = take, halting
+				halting["take expired"], s.Statements.Private = take, halting
 
 				tx, err := db.BeginTx(t.Context(), nil)
 				must(nil, err)
@@ -72,7 +72,7 @@ func duringTakeover(t *testing.T, change string, check func(*testing.T, dialect.
 				must(db.ExecContext(t.Context(), "UPDATE "+task+" SET "+change+" WHERE id = $1", id.String()))
 				must(nil, tx.Commit())
 				must(nil, <-done)
-				s.Statements.Own = own
+				s.Statements.Private = own
 
 				var orphans int
 				must(nil, db.QueryRowContext(t.Context(), fmt.Sprintf(`SELECT count(*) FROM %s l
@@ -89,7 +89,7 @@ func duringTakeover(t *testing.T, change string, check func(*testing.T, dialect.
 
 func takeOver(s *sqlrun.Session, by dialect.Strategy) (dialect.Leased, error) {
 	return Dialect{}.Checkout(context.Background(), &s.Session, dialect.CheckoutRequest{Queue: "work", Limit: 10,
-		Lease: time.Minute, Holder: "new#1", Strategy: by, Expired: true, Only: dialect.OnlyExpired})
+		Lease: time.Minute, Holder: "new#1", Strategy: by, Search: dialect.OnlyExpired})
 }
 
 // waitForLock waits until a session waits for an advisory lock.

@@ -4,6 +4,7 @@ import (
 	"embed"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/kit"
 	"github.com/dbq-go/dbq/state"
 )
 
@@ -20,7 +21,7 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 		home = "'" + n.Schema + "'"
 	}
 	fill := n.Filler("{home}", home)
-	st := dialect.ReadStatements(sqlFiles, maxRows, fill)
+	st := kit.ReadStatements(sqlFiles, maxRows, fill)
 	st.Style = dialect.Dollar
 	st.OfState = map[state.State]string{
 		// Every priority is in the range. On a table that was analyzed while it was empty, PostgreSQL 15 expects more of a

@@ -59,16 +59,13 @@ func (t Transaction) Exec(ctx context.Context, query string, args ...any) (int64
 	return tag.RowsAffected(), done(err)
 }
 
-// Query runs a statement that returns rows.
-func (t Transaction) Query(ctx context.Context, query string, args ...any) (dialect.Rows, error) {
+// Query runs a statement and calls read with its rows.
+func (t Transaction) Query(ctx context.Context, query string, args []any, read func(dialect.Rows) error) error {
 	if t.tx == nil {
-		return nil, done(pgx.ErrTxClosed)
+		return done(pgx.ErrTxClosed)
 	}
 	rows, err := t.tx.Query(ctx, query, args...)
-	if err != nil {
-		return nil, done(err)
-	}
-	return &pgxRows{Rows: rows}, nil
+	return readRows(rows, done(err), read)
 }
 
 // done gives pgx's error for a transaction that has ended the name that database/sql has for it.

@@ -14,7 +14,7 @@ func TestTxOf(t *testing.T) {
 		pool, err := pgxpool.New(t.Context(), dsn)
 		must(t, err)
 		t.Cleanup(pool.Close)
-		opened, err := Open(t.Context(), dsn)
+		opened, err := Open(t.Context(), dsn, nil)
 		must(t, err)
 		t.Cleanup(func() { _ = opened.Close() })
 		for name, db := range map[string]*sql.DB{"Open": opened.Write, "FromPool": FromPool(pool)} {

@@ -20,7 +20,7 @@ func (Dialect) NeedsTx(_ *dialect.Session, op dialect.Op, args dialect.Args, n i
 func (Dialect) RunBatch(
 	ctx context.Context, s *dialect.Session, c dialect.Conn, op dialect.Op, args dialect.Args, n int,
 ) (dialect.Changed, error) {
-	own := s.Statements.Own
+	own := s.Statements.Private
 	if name := oneRow(op, args); n == 1 && name != "" {
 		return batch.One(ctx, s, c, own[name], args)
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/kit"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 )
@@ -28,7 +28,7 @@ func (c *conn) waiting(ctx context.Context, f func() error) error {
 	for i := 0; ; i++ {
 		err := f()
 		if err != nil && i > 0 && ctx.Err() != nil { // it was busy when ctx ended
-			return dialect.WriterBusy(ctx)
+			return kit.WriterBusy(ctx)
 		}
 		if err == nil || waited >= c.patience || !isBusy(err) {
 			return err
@@ -38,7 +38,7 @@ func (c *conn) waiting(ctx context.Context, f func() error) error {
 		select {
 		case <-ctx.Done():
 			timer.Stop()
-			return dialect.WriterBusy(ctx)
+			return kit.WriterBusy(ctx)
 		case <-timer.C:
 		}
 		waited += pause

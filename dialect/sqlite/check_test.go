@@ -16,7 +16,7 @@ import (
 func TestSingleRowWriteNeedsNoTemporaryTable(t *testing.T) {
 	t.Parallel()
 	s := planSession(t)
-	own := s.Statements.Own
+	own := s.Statements.Private
 	for _, name := range []string{"insert one", "insert one new", "complete one", "remove one"} {
 		text := own[name].SQL
 		names := regexp.MustCompile(`:[a-z_]+`)

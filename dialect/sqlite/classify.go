@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/kit"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 )
@@ -17,7 +18,7 @@ func (Dialect) Classify(err error) dialect.Class {
 		if errors.Is(err, fs.ErrPermission) { // of the file, before SQLite has it
 			return dialect.Denied
 		}
-		return dialect.ClassifyConn(err)
+		return kit.ClassifyConn(err)
 	}
 	switch code := e.Code(); code & 0xff {
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED,

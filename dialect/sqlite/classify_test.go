@@ -118,7 +118,7 @@ func TestClassifyAFileThatIsNoDatabase(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "q.db")
 	check.OK(t, os.WriteFile(path, []byte(strings.Repeat("no database ", 1000)), 0o600))
-	pool, err := Open(t.Context(), "sqlite:"+path)
+	pool, err := Open(t.Context(), "sqlite:"+path, nil)
 	if err == nil {
 		pool.Close()
 		t.Fatal("it was opened")

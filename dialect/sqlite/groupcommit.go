@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/kit"
 )
 
 // The limits of one group, so that no caller waits long for the others.
@@ -28,9 +29,9 @@ const (
 // Each caller gets the result that it would have got alone: if anything in the transaction fails, it is rolled back,
 // and every caller runs its own statement.
 //
-// No caller waits longer for the writer than its patience, in which it may wait for a leader first, and then lead.
+// No caller waits longer for the writer than timeout, in which it may wait for a leader first, and then lead.
 type groupCommit struct {
-	patience time.Duration
+	timeout time.Duration
 
 	mu      sync.Mutex
 	led     bool      // a leader has the connection, or waits for it
@@ -66,9 +67,9 @@ func (g *groupCommit) exec(
 	first := g.enter(c)
 	leads := first
 	if !first {
-		patient, cancel := dialect.PatientFor(ctx, g.patience)
+		limited, cancel := kit.WithWriterTimeout(ctx, g.timeout)
 		defer cancel()
-		ctx = patient
+		ctx = limited
 		leads, err = g.wait(ctx, c)
 	}
 	if leads {
@@ -78,7 +79,7 @@ func (g *groupCommit) exec(
 		err = c.run(ctx, func(on *conn) error { return on.change(ctx, c) })
 	}
 	if !first && errors.Is(err, context.DeadlineExceeded) {
-		err = dialect.WriterBusy(ctx)
+		err = kit.WriterBusy(ctx)
 	}
 	if err != nil {
 		return 0, true, err
@@ -127,7 +128,7 @@ func (g *groupCommit) wait(ctx context.Context, c *change) (leads bool, err erro
 			g.waiting = slices.DeleteFunc(g.waiting, func(w *change) bool { return w == c })
 			if err != nil {
 				g.wakeNext() // in case this caller had been woken to lead
-				return false, dialect.WriterBusy(ctx)
+				return false, kit.WriterBusy(ctx)
 			}
 			g.led = true
 			return true, nil

@@ -33,7 +33,7 @@ func newGroup(t *testing.T) *groupFixture {
 	t.Parallel()
 	s := &groupFixture{t: t, path: filepath.Join(t.TempDir(), "shared.db")}
 	s.pool = openFile(t, s.path, "")
-	s.group = &groupCommit{patience: s.pool.Patience}
+	s.group = &groupCommit{timeout: s.pool.WriterTimeout}
 	s.exec("CREATE TABLE t (id TEXT PRIMARY KEY, size INTEGER) STRICT")
 	one, err := s.pool.Write.Conn(t.Context())
 	check.OK(t, err)

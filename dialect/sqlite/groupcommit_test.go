@@ -300,7 +300,7 @@ func TestQueryAfterChangeOutlivesItsCaller(t *testing.T) {
 		return err
 	}
 	err := s.Autocommit(ctx, func(ctx context.Context, c dialect.Conn) error {
-		if _, err := s.ExecBatch(ctx, c, s.Statements.Own["complete one"],
+		if _, err := s.ExecBatch(ctx, c, s.Statements.Private["complete one"],
 			dialect.Args{"id": dialect.Col[uuid.UUID]{uuid.New()}, "fence": dialect.Col[int64]{1}}, 1); err != nil {
 			t.Errorf("the change got %v", err)
 		}

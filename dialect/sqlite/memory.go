@@ -29,7 +29,7 @@ func openMemory(ctx context.Context, query url.Values, busy time.Duration) (dial
 		db.Close()
 		return dialect.Pool{}, err
 	}
-	return dialect.Pool{Write: db, Read: db, Patience: max(busy, leastPatience)}, nil
+	return dialect.Pool{Write: db, Read: db, WriterTimeout: max(busy, leastTimeout)}, nil
 }
 
 // memory connects to one database in memory. An unused connection of its own keeps the database.

@@ -25,8 +25,8 @@ var durability = []string{"full", "normal", "extra"}
 
 const (
 	defaultBusyTimeout = 10 * time.Second
-	// leastPatience is the minimum time that a write waits for the one writing connection of its process.
-	leastPatience = time.Second
+	// leastTimeout is the minimum time that a write waits for the one writing connection of its process.
+	leastTimeout = time.Second
 )
 
 // The values of the parameter mode.
@@ -50,11 +50,11 @@ const checkpointPages = 4000
 // It refuses anything else, so a misspelled name is not ignored. A database in memory ("sqlite::memory:") has one
 // connection for everything and lives as long as its client.
 //
-// If this process can read a file but not write to it, Open opens it as with mode=ro, and sets the pool's Caution. A
+// If this process can read a file but not write to it, Open opens it as with mode=ro, and sets the pool's Warning. A
 // reader only needs permission to read the file and the files beside it. It sees everything that is committed. If no
 // process has the file open, it reads without locks, so a call can fail or read a mixture if a writer starts
 // meanwhile.
-func Open(ctx context.Context, dsn string) (dialect.Pool, error) {
+func Open(ctx context.Context, dsn string, _ dialect.Password) (dialect.Pool, error) {
 	path, query, busy, err := split(dsn)
 	if err != nil {
 		return dialect.Pool{}, err
@@ -68,7 +68,7 @@ func Open(ctx context.Context, dsn string) (dialect.Pool, error) {
 		return openReadOnly(ctx, path, query, "")
 	}
 	if onlyReadable(path) {
-		return openReadOnly(ctx, path, query, readOnlyCaution)
+		return openReadOnly(ctx, path, query, readOnlyWarning)
 	}
 	if err := private(path); err != nil {
 		return dialect.Pool{}, err
@@ -88,7 +88,7 @@ func Open(ctx context.Context, dsn string) (dialect.Pool, error) {
 	if err := write.PingContext(ctx); err != nil {
 		write.Close()
 		if cannotOpen(err) && readable(path) { // the files beside it cannot be created or written
-			if pool, err := openReadOnly(ctx, path, plain, readOnlyCaution); err == nil {
+			if pool, err := openReadOnly(ctx, path, plain, readOnlyWarning); err == nil {
 				return pool, nil
 			}
 		}
@@ -104,8 +104,8 @@ func Open(ctx context.Context, dsn string) (dialect.Pool, error) {
 	read := sql.OpenDB(reading)
 	read.SetMaxOpenConns(max(4, runtime.NumCPU()))
 	read.SetMaxIdleConns(2)
-	group := &groupCommit{patience: max(busy, leastPatience)}
-	return dialect.Pool{Write: write, Read: read, Patience: group.patience, GroupCommit: group.exec}, nil
+	group := &groupCommit{timeout: max(busy, leastTimeout)}
+	return dialect.Pool{Write: write, Read: read, WriterTimeout: group.timeout, GroupCommit: group.exec}, nil
 }
 
 // openError explains why a file cannot be opened, if SQLite's message does not.

@@ -84,7 +84,7 @@ func TestOpenSetsEveryConnectionUp(t *testing.T) {
 
 func TestMemoryIsOneDatabase(t *testing.T) {
 	t.Parallel()
-	pool, err := Open(t.Context(), "sqlite::memory:")
+	pool, err := Open(t.Context(), "sqlite::memory:", nil)
 	check.OK(t, err)
 	t.Cleanup(func() { pool.Close() })
 	if pool.Write != pool.Read || pool.Write.Stats().MaxOpenConnections != 1 {
@@ -94,7 +94,7 @@ func TestMemoryIsOneDatabase(t *testing.T) {
 
 func TestMemoryOutlivesItsConnection(t *testing.T) {
 	t.Parallel()
-	pool, err := Open(t.Context(), "sqlite::memory:")
+	pool, err := Open(t.Context(), "sqlite::memory:", nil)
 	check.OK(t, err)
 	t.Cleanup(func() { pool.Close() })
 	if _, err := pool.Write.ExecContext(t.Context(), "CREATE TABLE kept (x)"); err != nil {
@@ -106,7 +106,7 @@ func TestMemoryOutlivesItsConnection(t *testing.T) {
 	if _, err := pool.Write.ExecContext(t.Context(), "INSERT INTO kept VALUES (1)"); err != nil {
 		t.Error(err)
 	}
-	other, err := Open(t.Context(), "sqlite::memory:")
+	other, err := Open(t.Context(), "sqlite::memory:", nil)
 	check.OK(t, err)
 	t.Cleanup(func() { other.Close() })
 	if _, err := other.Write.ExecContext(t.Context(), "INSERT INTO kept VALUES (1)"); err == nil {
@@ -116,7 +116,7 @@ func TestMemoryOutlivesItsConnection(t *testing.T) {
 
 func TestMissingDirectoryIsUnavailable(t *testing.T) {
 	t.Parallel()
-	_, err := Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "no", "such", "q.db"))
+	_, err := Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "no", "such", "q.db"), nil)
 	if err == nil || !strings.Contains(err.Error(), "cannot open") || (Dialect{}).Classify(err) != dialect.Unavailable {
 		t.Errorf("got %v, class %v", err, Dialect{}.Classify(err))
 	}
@@ -141,7 +141,7 @@ func TestProbe(t *testing.T) {
 // openFile opens a database with the dialect's own pools.
 func openFile(t *testing.T, path, params string) dialect.Pool {
 	t.Helper()
-	pool, err := Open(context.WithoutCancel(t.Context()), "sqlite:"+path+params)
+	pool, err := Open(context.WithoutCancel(t.Context()), "sqlite:"+path+params, nil)
 	check.OK(t, err)
 	t.Cleanup(func() { pool.Close() })
 	return pool

@@ -120,7 +120,7 @@ const (
 
 func checkPlans(t *testing.T, s *sqlrun.Session) {
 	st := s.Texts
-	plain, batches := dialecttest.Own(st.Statements)
+	plain, batches := dialecttest.Private(st.Statements)
 	plain["get"], plain["held"], plain["find reference"], plain["next"] = st.Get, st.Held, st.FindReference, st.Next
 	plain["exhausted"], plain["count up to"], plain["next queue"] = st.Exhausted, st.CountUpTo, st.NextQueue
 	plain["due keys"] = st.DueKeys
@@ -195,34 +195,28 @@ type explainer struct {
 }
 
 // Query notes the plan, and returns no rows.
-func (e *explainer) Query(ctx context.Context, query string, args ...any) (dialect.Rows, error) {
+func (e *explainer) Query(ctx context.Context, query string, args []any, read func(dialect.Rows) error) error {
 	conn := sqlrun.ConnOf(e.s.Pool.Write)
-	rows, err := conn.Query(ctx, explain+" "+query, args...)
-	if err != nil {
-		return nil, fmt.Errorf("%w\n%s", err, query)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var id, parent, unused int
-		var detail string
-		if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
-			return nil, err
+	err := conn.Query(ctx, explain+" "+query, args, func(rows dialect.Rows) error {
+		for rows.Next() {
+			var id, parent, unused int
+			var detail string
+			if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
+				return err
+			}
+			e.plan = append(e.plan, detail)
 		}
-		e.plan = append(e.plan, detail)
+		return rows.Err()
+	})
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, query)
 	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	return conn.Query(ctx, "SELECT 1 AS id WHERE false")
+	return conn.Query(ctx, "SELECT 1 AS id WHERE false", nil, read)
 }
 
 // Exec notes the plan, too.
 func (e *explainer) Exec(ctx context.Context, query string, args ...any) (int64, error) {
-	rows, err := e.Query(ctx, query, args...)
-	if err != nil {
-		return 0, err
-	}
-	return 0, rows.Close()
+	return 0, e.Query(ctx, query, args, func(dialect.Rows) error { return nil })
 }
 
 func (e *explainer) check(t *testing.T, name string) {
@@ -265,7 +259,7 @@ func index(step, task string) string {
 
 func planSession(t *testing.T) *sqlrun.Session {
 	t.Helper()
-	pool, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "plan.db"))
+	pool, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "plan.db"), nil)
 	check.OK(t, err)
 	t.Cleanup(func() { pool.Close() })
 	names := dialect.Names{Prefix: "plan_"}

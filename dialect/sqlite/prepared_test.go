@@ -15,7 +15,7 @@ import (
 func onConn(t *testing.T, f func(ctx context.Context, c *sql.Conn, inner *conn)) {
 	t.Helper()
 	t.Parallel()
-	pool, err := Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "prepared.db"))
+	pool, err := Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "prepared.db"), nil)
 	check.OK(t, err)
 	t.Cleanup(func() { pool.Close() })
 	c, err := pool.Write.Conn(t.Context())

@@ -24,7 +24,7 @@ func TestNewFilesArePrivate(t *testing.T) {
 		if c.before != 0 {
 			check.OK(t, os.WriteFile(path, nil, c.before))
 		}
-		pool, err := Open(t.Context(), "sqlite:"+path)
+		pool, err := Open(t.Context(), "sqlite:"+path, nil)
 		check.OK(t, err)
 		if _, err := pool.Write.ExecContext(t.Context(), "CREATE TABLE kept (x)"); err != nil {
 			t.Fatal(err)

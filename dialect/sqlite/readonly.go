@@ -18,12 +18,12 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// readOnlyCaution warns about a file that is opened without permission to write.
-const readOnlyCaution = "the SQLite file or its directory is not writable, so the client only reads; " +
+// readOnlyWarning warns about a file that is opened without permission to write.
+const readOnlyWarning = "the SQLite file or its directory is not writable, so the client only reads; " +
 	"set mode=ro in the DSN if that is intended"
 
 // openReadOnly makes one pool of readers, for a monitor: every change is denied.
-func openReadOnly(ctx context.Context, path string, query url.Values, caution string) (dialect.Pool, error) {
+func openReadOnly(ctx context.Context, path string, query url.Values, warning string) (dialect.Pool, error) {
 	query = maps.Clone(query)
 	query["_pragma"] = append(query["_pragma"][:len(query["_pragma"]):len(query["_pragma"])], "query_only(1)")
 	query.Set("mode", "ro")
@@ -43,7 +43,7 @@ func openReadOnly(ctx context.Context, path string, query url.Values, caution st
 		db.Close()
 		return dialect.Pool{}, openError(path, err)
 	}
-	return dialect.Pool{Write: db, Read: db, Caution: caution}, nil
+	return dialect.Pool{Write: db, Read: db, Warning: warning}, nil
 }
 
 // reader connects to a file that it cannot write. While another process writes, the reader shares that process's WAL

@@ -12,12 +12,12 @@ import (
 	"database/sql"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/internal/batch"
 	"github.com/dbq-go/dbq/dialect/internal/version"
+	"github.com/dbq-go/dbq/dialect/kit"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 )
@@ -66,17 +66,17 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 	if r.Strategy != dialect.CAS {
 		return dialect.Leased{}, fmt.Errorf("sqlite: no strategy %q", r.Strategy)
 	}
-	if r.Only == "" {
+	if r.Search == dialect.DueFirst || r.Search == dialect.ExpiredFirst {
 		idle, err := nothingDue(ctx, s, r)
 		if idle || err != nil {
 			return dialect.Leased{}, err
 		}
 	}
-	var budget dialect.Budget
+	var budget kit.Budget
 	err := s.Tx(ctx, func(ctx context.Context, c dialect.Conn) (err error) {
-		budget = r.Budget()
+		budget = kit.NewBudget(r)
 		args := dialect.Args{"queue": r.Queue, "lease": r.Lease.Microseconds(), "holder": r.Holder,
-			"known_started": r.KnownStarted()}
+			"known_started": r.KnownStarted}
 		add := func(take taker) {
 			if args["limit"], args["share"] = budget.Rows, budget.Share(); err == nil && !budget.Full() {
 				err = take(ctx, s, c, args, &budget)
@@ -86,11 +86,11 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 		case r.Given != nil:
 			args["given"] = r.Given
 			add(takeGiven)
-		case r.Only == dialect.OnlyDue:
+		case r.Search == dialect.OnlyDue:
 			add(takeReady)
-		case r.Only == dialect.OnlyExpired:
+		case r.Search == dialect.OnlyExpired:
 			add(takeExpired)
-		case r.Expired:
+		case r.Search == dialect.ExpiredFirst:
 			add(takeExpired)
 			add(takeReady)
 		default:
@@ -109,18 +109,18 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 
 // A taker leases tasks within a budget.
 type taker func(
-	ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args, b *dialect.Budget,
+	ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args, b *kit.Budget,
 ) error
 
 func takeExpired(
-	ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args, b *dialect.Budget,
+	ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args, b *kit.Budget,
 ) error {
-	seen, err := s.Query(ctx, c, s.Statements.Own["expired"].SQL, args)
+	seen, err := s.Query(ctx, c, s.Statements.Private["expired"].SQL, args)
 	if seen = b.Fit(seen); err != nil || len(seen) == 0 {
 		return err
 	}
-	maps.Copy(args, dialect.Keys(seen))
-	rows, err := s.QueryBatch(ctx, c, s.Statements.Own["take over"], args, len(seen))
+	maps.Copy(args, kit.Keys(seen))
+	rows, err := s.QueryBatch(ctx, c, s.Statements.Private["take over"], args, len(seen))
 	if err != nil {
 		return err
 	}
@@ -129,25 +129,25 @@ func takeExpired(
 
 // takeGiven leases the due tasks that the request names.
 func takeGiven(
-	ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args, b *dialect.Budget,
+	ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args, b *kit.Budget,
 ) error {
 	given := b.Fit(args["given"].([]dialect.Row))
-	maps.Copy(args, dialect.Keys(given))
-	rows, err := s.QueryBatch(ctx, c, s.Statements.Own["given"], args, len(given))
+	maps.Copy(args, kit.Keys(given))
+	rows, err := s.QueryBatch(ctx, c, s.Statements.Private["given"], args, len(given))
 	if err != nil {
 		return err
 	}
 	return take(ctx, s, c, args, b, rows, func(rows []dialect.Row) (int64, error) {
-		maps.Copy(args, dialect.Keys(rows))
-		return s.ExecBatch(ctx, c, s.Statements.Own["take given"], args, len(rows))
+		maps.Copy(args, kit.Keys(rows))
+		return s.ExecBatch(ctx, c, s.Statements.Private["take given"], args, len(rows))
 	})
 }
 
 // takeReady leases the first due tasks.
 func takeReady(
-	ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args, b *dialect.Budget,
+	ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args, b *kit.Budget,
 ) error {
-	rows, err := s.Query(ctx, c, s.Statements.Own["ready"].SQL, args)
+	rows, err := s.Query(ctx, c, s.Statements.Private["ready"].SQL, args)
 	if err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func takeReady(
 				continue
 			}
 			args["priority"], args["was_due"], args["id"] = r.Priority, r.WasDue, r.ID
-			n, err := s.Exec(ctx, c, s.Statements.Own["take"].SQL, args)
+			n, err := s.Exec(ctx, c, s.Statements.Private["take"].SQL, args)
 			if err != nil {
 				return taken, err
 			}
@@ -169,15 +169,15 @@ func takeReady(
 
 // take leases rows that were read as update will leave them. Those that do not fit into the budget stay.
 func take(
-	ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args, b *dialect.Budget, rows []dialect.Row,
+	ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args, b *kit.Budget, rows []dialect.Row,
 	update func(rows []dialect.Row) (taken int64, err error),
 ) error {
-	slices.SortFunc(rows, dialect.HandOutOrder) // a join has no guaranteed order
+	kit.InOrder(rows) // a join has no guaranteed order
 	rows = b.Fit(rows)
 	if len(rows) == 0 {
 		return nil
 	}
-	if err := batch.FillPayloads(ctx, s, c, s.Statements.Own["payloads"], rows); err != nil {
+	if err := batch.FillPayloads(ctx, s, c, s.Statements.Private["payloads"], rows); err != nil {
 		return err
 	}
 	now, holder := int64(0), args["holder"].(string)
@@ -203,6 +203,6 @@ func take(
 
 // nothingDue checks without the writer's lock, so that idle workers do not delay writers.
 func nothingDue(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) (bool, error) {
-	rows, err := s.Read(ctx, s.Statements.Own["any"].SQL, dialect.Args{"queue": r.Queue})
+	rows, err := s.Read(ctx, s.Statements.Private["any"].SQL, dialect.Args{"queue": r.Queue})
 	return len(rows) == 0, err
 }

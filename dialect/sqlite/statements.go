@@ -4,6 +4,7 @@ import (
 	"embed"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/kit"
 	"github.com/dbq-go/dbq/state"
 )
 
@@ -15,7 +16,7 @@ const maxRows = 500
 
 // Statements are SQLite's texts, which are in the directory sql with comments on each.
 func (Dialect) Statements(n dialect.Names) dialect.Statements {
-	st := dialect.ReadStatements(sqlFiles, maxRows, n.Filler())
+	st := kit.ReadStatements(sqlFiles, maxRows, n.Filler())
 	st.Style = dialect.Question
 	st.OfState = map[state.State]string{
 		state.Created:    "due IS NOT NULL ORDER BY priority, due, id",
@@ -27,10 +28,10 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 	st.Begin = []string{"BEGIN IMMEDIATE"}
 	st.Assignments = []string{"taken = NULL", "taken_at = -1"}
 	st.Newest = []state.State{state.Completed}
-	for name, b := range st.Own {
+	for name, b := range st.Private {
 		if b.Max > 0 && b.Row == "" { // SQLite takes no arrays: it is for a single row
 			b.Max = 1
-			st.Own[name] = b
+			st.Private[name] = b
 		}
 	}
 	return st

@@ -2111,7 +2111,7 @@ SELECT t.task_key, count(*) AS tasks
    AND t.lane = 9 /* PROCESSING */
  GROUP BY t.task_key;
 
--- ==== DueFirst ====
+-- ==== DueTasks ====
 -- Finds the first due tasks of a queue that has limits per key.
 -- Runs in a checkout of a queue with limits per key. Index: task_lane, one ordered range for each priority.
 SELECT x.*

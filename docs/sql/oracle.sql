@@ -2232,7 +2232,7 @@ SELECT t.task_key, COUNT(*) AS tasks
  WHERE t.busy_queue = :queue
  GROUP BY t.task_key;
 
--- ==== DueFirst ====
+-- ==== DueTasks ====
 -- Finds the first due tasks of a queue that has limits per key.
 -- Runs in a checkout of a queue with limits per key. Index: task_ready, one ordered range for each priority.
 SELECT *

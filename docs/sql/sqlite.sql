@@ -1728,7 +1728,7 @@ SELECT t.task_key, count(*) AS tasks
    AND t.state = 1 /* PROCESSING */
  GROUP BY t.task_key;
 
--- ==== DueFirst ====
+-- ==== DueTasks ====
 -- Finds the first due tasks of a queue that has limits per key.
 SELECT * FROM (
 SELECT * FROM (

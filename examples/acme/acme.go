@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/kit"
 	"github.com/google/uuid"
 	"modernc.org/sqlite"
 	code "modernc.org/sqlite/lib"
@@ -23,7 +24,7 @@ func init() {
 
 // Open opens the file of "acme:FILE". There is one connection that writes, since SQLite has one writer; readers do not
 // wait for it.
-func Open(ctx context.Context, dsn string) (pool dialect.Pool, err error) {
+func Open(ctx context.Context, dsn string, _ dialect.Password) (pool dialect.Pool, err error) {
 	path := strings.TrimPrefix(dsn, "acme:")
 	if path == "" || strings.ContainsAny(path, "?#\x00") {
 		return pool, fmt.Errorf("%w: write acme:FILE, without parameters", dialect.ErrDSN)
@@ -74,14 +75,14 @@ func (Dialect) BindValue(v any) any {
 // Checkout finds and leases tasks in one transaction, which waits for every other writer, so nothing can change between
 // the two.
 func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) (dialect.Leased, error) {
-	return dialect.FindAndTake(ctx, s, r)
+	return kit.FindAndTake(ctx, s, r)
 }
 
 // Classify reads SQLite's result codes.
 func (Dialect) Classify(err error) dialect.Class {
 	var e *sqlite.Error
 	if !errors.As(err, &e) {
-		return dialect.ClassifyConn(err)
+		return kit.ClassifyConn(err)
 	}
 	has := func(part string) bool { return strings.Contains(e.Error(), part) }
 	switch e.Code() & 0xff { // the other bits are details

@@ -4,6 +4,7 @@ import (
 	"embed"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/kit"
 )
 
 //go:embed schema/*.sql
@@ -11,7 +12,7 @@ var schema embed.FS
 
 // Migrations make the tables. A released step never changes; what comes later is a step of its own.
 func (Dialect) Migrations(n dialect.Names) []dialect.Migration {
-	return dialect.ReadSchema(schema, n, n.Filler())
+	return kit.ReadSchema(schema, n, n.Filler())
 }
 
 const (
@@ -71,7 +72,7 @@ SELECT id, fence, queue, attempt + (state = 0), CASE state WHEN 0 THEN 'released
     ON t.id = d.column1 WHERE taken IS NOT NULL AND state <> 1
 ON CONFLICT DO NOTHING`, `(:id, :error)`),
 
-		Own: map[string]dialect.Batch{
+		Private: map[string]dialect.Batch{
 			"find ready": {SQL: t(`SELECT id, fence, due AS was_due, length(payload) AS payload_size FROM {task}
  WHERE queue = :queue AND due <= {now} AND {unpaused} ORDER BY priority, due, id LIMIT :limit`)},
 			// It skips rows that an earlier try of this call leased.

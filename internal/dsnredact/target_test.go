@@ -13,7 +13,7 @@ import (
 // register makes a driver known that is never opened.
 func register(d dialect.Driver) {
 	d.Dialect = struct{ dialect.Dialect }{}
-	d.Open = func(context.Context, string) (dialect.Pool, error) {
+	d.Open = func(context.Context, string, dialect.Password) (dialect.Pool, error) {
 		return dialect.Pool{}, errors.New("it opens nothing")
 	}
 	dialect.Register(d)

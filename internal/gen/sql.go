@@ -26,7 +26,8 @@ var engines = []dialect.Dialect{sqlite.Dialect{}, postgres.Dialect{}, mysql.Dial
 //go:embed statements.txt
 var statementsText string
 
-// purposes are what statements.txt says of each statement, by name, or by name and engine as in "Own ready (postgres)".
+// purposes are what statements.txt says of each statement, by name, or by name and engine as in "Private ready
+// (postgres)".
 var purposes = readPurposes(statementsText)
 
 // A purpose is what a statement is for, and its place on a page.
@@ -136,11 +137,11 @@ type statement struct {
 	batch dialect.Batch
 }
 
-// ownName is what stands before the name of a dialect's own statement.
-var ownName = regexp.MustCompile(`^Own `)
+// privateName is what stands before the name of a dialect's private statement.
+var privateName = regexp.MustCompile(`^Private `)
 
 // title is the name under which a page has a statement.
-func title(name string) string { return ownName.ReplaceAllString(name, "") }
+func title(name string) string { return privateName.ReplaceAllString(name, "") }
 
 // statements returns those of a dialect in the order of statements.txt. One that is not there is an error.
 func statements(d dialect.Dialect) ([]statement, error) {

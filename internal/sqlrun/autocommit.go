@@ -85,22 +85,13 @@ func (c *groupConn) Exec(ctx context.Context, query string, args ...any) (touche
 	return touched, err
 }
 
-// Read is Reader's.
-func (c *groupConn) Read(ctx context.Context, query string, args []any, read func(dialect.Rows) error) error {
+// Query is Conn's.
+func (c *groupConn) Query(ctx context.Context, query string, args []any, read func(dialect.Rows) error) error {
 	ctx, stop := c.next(ctx)
 	defer stop()
 	return c.s.withConn(ctx, nil, func(ctx context.Context, on dialect.Conn) error {
-		rows, err := on.Query(ctx, query, args...)
-		if err != nil {
-			return err
-		}
-		return read(rows)
+		return on.Query(ctx, query, args, read)
 	})
-}
-
-// Query is Conn's. The core reads by Read.
-func (c *groupConn) Query(ctx context.Context, query string, args ...any) (dialect.Rows, error) {
-	return stdConn{c.s.Pool.Write}.Query(ctx, query, args...)
 }
 
 // next returns the context of the next statement. The first statement ends with the caller's context. Later ones mostly

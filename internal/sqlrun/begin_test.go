@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/kit"
 )
 
 // beginner is a server whose driver begins transactions by itself.
@@ -51,7 +52,7 @@ func beginnerSession(t *testing.T, b *beginner) *Session {
 	db := sql.OpenDB(b)
 	t.Cleanup(func() { db.Close() })
 	return NewSession(
-		fake{classify: dialect.ClassifyConn},
+		fake{classify: kit.ClassifyConn},
 		dialect.Pool{Write: db, Read: db},
 		dialect.Server{ExplicitTx: true},
 		dialect.Names{},

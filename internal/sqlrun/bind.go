@@ -36,8 +36,8 @@ type compiled struct {
 	err   error
 }
 
-// errNoText is returned if a dialect runs a statement that Statements.Own does not have.
-var errNoText = errors.New("dialect: a statement without a text is run: is its name in Statements.Own misspelled?")
+// errNoText is returned if a dialect runs a statement that Statements.Private does not have.
+var errNoText = errors.New("dialect: a statement without a text is run: is its name in Statements.Private misspelled?")
 
 // token matches the parts of a text that can have a colon: names, and quoted text, comments and casts, which do not
 // change.
@@ -65,7 +65,7 @@ func (b *binder) compile(text string) compiled {
 	return c
 }
 
-// withoutComment removes the comment lines at the beginning of a text; see dialect.ReadStatements.
+// withoutComment removes the comment lines at the beginning of a text; see kit.ReadStatements.
 func withoutComment(text string) string {
 	for strings.HasPrefix(text, "--") {
 		_, text, _ = strings.Cut(text, "\n")

@@ -10,12 +10,13 @@ import (
 	"testing"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/kit"
 	"github.com/jmoiron/sqlx"
 )
 
 func TestLostConnectionIsAmbiguousOnlyDuringCommit(t *testing.T) {
 	t.Parallel()
-	s := NewSession(fake{classify: dialect.ClassifyConn}, dialect.Pool{}, dialect.Server{}, dialect.Names{})
+	s := NewSession(fake{classify: kit.ClassifyConn}, dialect.Pool{}, dialect.Server{}, dialect.Names{})
 	for _, c := range []struct {
 		err                     error
 		plain, inTx, committing dialect.Class

@@ -30,12 +30,13 @@ func (c stdConn) Exec(ctx context.Context, query string, args ...any) (int64, er
 	return r.RowsAffected()
 }
 
-func (c stdConn) Query(ctx context.Context, query string, args ...any) (dialect.Rows, error) {
-	rows, err := c.QueryContext(ctx, query, args...) // the caller reads and checks them
+func (c stdConn) Query(ctx context.Context, query string, args []any, read func(dialect.Rows) error) error {
+	rows, err := c.QueryContext(ctx, query, args...) // read checks them
 	if err != nil {
-		return nil, err // a nil *sql.Rows in a Rows would not be nil
+		return err
 	}
-	return rows, nil
+	defer rows.Close()
+	return read(rows)
 }
 
 // ConnOf returns a Conn of a *sql.DB, *sql.Conn or *sql.Tx.
@@ -81,25 +82,13 @@ func innerTx(tx Tx) (inner *sql.Tx, ok bool) {
 // txConn is a caller's transaction. Its errors are TxErrors: the caller has not sent COMMIT.
 type txConn struct{ conn dialect.Conn }
 
-var _ dialect.Reader = txConn{}
-
 func (c txConn) Exec(ctx context.Context, query string, args ...any) (int64, error) {
 	n, err := c.conn.Exec(ctx, query, args...)
 	return n, ofTx(err)
 }
 
-func (c txConn) Query(ctx context.Context, query string, args ...any) (dialect.Rows, error) {
-	rows, err := c.conn.Query(ctx, query, args...)
-	return rows, ofTx(err)
-}
-
-// Read is Query for errors that come with the rows.
-func (c txConn) Read(ctx context.Context, query string, args []any, read func(dialect.Rows) error) error {
-	rows, err := c.conn.Query(ctx, query, args...)
-	if err == nil {
-		err = read(rows)
-	}
-	return ofTx(err)
+func (c txConn) Query(ctx context.Context, query string, args []any, read func(dialect.Rows) error) error {
+	return ofTx(c.conn.Query(ctx, query, args, read))
 }
 
 // ofTx makes an error a TxError, and adds ErrTx to that of an ended transaction.

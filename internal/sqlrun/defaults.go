@@ -88,11 +88,6 @@ func withDefaults(st dialect.Statements, n dialect.Names) dialect.Statements {
     WHERE queue = :queue
       AND ended <= {now} - :age
     {limit})`)
-	text(&st.OldKeys, `SELECT id
-  FROM {unique_key}
- WHERE expires <= {now}
- ORDER BY expires
- {limit}`)
 	byID(&st.FindKeys, `SELECT k.id, k.task, k.expires,
        (SELECT t.state FROM {task} t WHERE t.id = k.task AND t.queue = k.queue) AS state,
        (SELECT t.due FROM {task} t WHERE t.id = k.task AND t.queue = k.queue) AS due
@@ -122,7 +117,7 @@ func withDefaults(st dialect.Statements, n dialect.Names) dialect.Statements {
 	for p := range 10 {
 		first = append(first, candidates(fmt.Sprintf("t.priority = %d", p)))
 	}
-	text(&st.DueFirst, "SELECT * FROM (\n"+strings.Join(first, "\nUNION ALL\n")+") y\n {limit}")
+	text(&st.DueTasks, "SELECT * FROM (\n"+strings.Join(first, "\nUNION ALL\n")+") y\n {limit}")
 	next := func(after string) string {
 		return `(SELECT t.id
             FROM {task} t

@@ -50,7 +50,7 @@ func TestDefaultsLockAndReturn(t *testing.T) {
 	}
 }
 
-func TestOwnStatementsAreChecked(t *testing.T) {
+func TestPrivateStatementsAreChecked(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		own   dialect.Batch
@@ -65,8 +65,8 @@ func TestOwnStatementsAreChecked(t *testing.T) {
 		"a place too many": {dialect.Batch{SQL: "IN ({rows})", Max: 5}, false},
 		"no bound":         {dialect.Batch{SQL: "IN ({rows})", Row: ":id"}, false},
 	} {
-		texts := Texts{Statements: dialect.Statements{Own: map[string]dialect.Batch{"take": c.own}}}
-		if err := texts.CheckOwn(); (err == nil) != c.sound {
+		texts := Texts{Statements: dialect.Statements{Private: map[string]dialect.Batch{"take": c.own}}}
+		if err := texts.CheckPrivate(); (err == nil) != c.sound {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

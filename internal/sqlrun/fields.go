@@ -15,13 +15,17 @@ type Field struct {
 	Name string
 	// Args are the names of the values that the statement may use, its tag args, and Columns, its tag columns, of those
 	// with one value for each row of a batch. For bytes such as :payload there may be their length, :payload_size, which
-	// is null for null. The statements of Own may use others.
+	// is null for null. The statements of Private may use others.
 	Args, Columns []string
 	// Default reports that the core writes the text if the field is empty. Optional reports that it may stay empty.
 	Default, Optional bool
 	// Part reports that the field is not run by itself: it is a part of other statements, or describes them.
 	Part bool
 }
+
+// InsertColumns are the columns of dialect.Statements.Insert.
+var InsertColumns = []string{"id", "reused", "reference", "kind", "task_key", "priority", "at", "delay",
+	"max_attempts", "headers", "payload"}
 
 // FieldOf describes the field of dialect.Statements with a name. For another name, it returns the zero value.
 func FieldOf(name string) Field {
@@ -34,7 +38,7 @@ func FieldOf(name string) Field {
 	columns := strings.Fields(f.Tag.Get("columns"))
 	switch name {
 	case "Insert":
-		columns = dialect.InsertColumns
+		columns = InsertColumns
 	case "AddStatistics":
 		columns = slices.Sorted(maps.Keys(ColumnsOf([]StatisticsRow{})))
 	}

@@ -8,12 +8,12 @@ import (
 func TestSessionMemoryIsBounded(t *testing.T) {
 	t.Parallel()
 	var s Session
-	first := s.Remembered("first", new(int))
-	if s.Remembered("first", new(int)) != first {
+	first := s.LoadOrStore("first", new(int))
+	if s.LoadOrStore("first", new(int)) != first {
 		t.Error("what was remembered is gone at once")
 	}
 	for i := range 3 * memoryMost {
-		s.Remembered(fmt.Sprint(i), i)
+		s.LoadOrStore(fmt.Sprint(i), i)
 	}
 	n := 0
 	s.memory.Range(func(any, any) bool { n++; return true })

@@ -17,7 +17,7 @@ var errLeak = errors.New("cause")
 var registerLeak = sync.OnceFunc(func() {
 	dialect.Register(dialect.Driver{
 		Schemes: []string{"leak"}, Dialect: fake{},
-		Open: func(_ context.Context, dsn string) (dialect.Pool, error) {
+		Open: func(_ context.Context, dsn string, _ dialect.Password) (dialect.Pool, error) {
 			return dialect.Pool{}, fmt.Errorf("parse %q: %w", dsn, errLeak)
 		},
 	})
@@ -26,7 +26,7 @@ var registerLeak = sync.OnceFunc(func() {
 func TestOpenScrubsTheDriversError(t *testing.T) {
 	t.Parallel()
 	registerLeak()
-	d, _, err := Open(t.Context(), "leak://app:hush@h/d")
+	d, _, err := Open(t.Context(), "leak://app:hush@h/d", nil)
 	if !errors.Is(err, errLeak) || strings.Contains(err.Error(), "hush") {
 		t.Errorf("got %v", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/kit"
 )
 
 // The bounds of every wait for a server. They count from the start of a try, or from the last answer, so a transaction
@@ -57,7 +58,7 @@ type try struct {
 	cancel  context.CancelCauseFunc
 	timer   *time.Timer
 	most    time.Duration
-	line    atomic.Pointer[dialect.Line] // of the connection that was taken last; nil if it is not known
+	line    atomic.Pointer[kit.TrackedConn] // of the connection that was taken last; nil if it is not known
 }
 
 type tryKey struct{}
@@ -77,7 +78,7 @@ func (s *Session) try(ctx context.Context) *try {
 	if !s.Server.OneWriter {
 		t.most = patience(ctx)
 	}
-	t.Context, t.cancel = context.WithCancelCause(dialect.WithLine(ctx, t.line.Store))
+	t.Context, t.cancel = context.WithCancelCause(kit.WithTracking(ctx, t.line.Store))
 	t.timer = time.AfterFunc(t.most, t.expire)
 	return t
 }

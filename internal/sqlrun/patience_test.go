@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/kit"
 	"github.com/dbq-go/dbq/internal/check"
 )
 
@@ -36,7 +37,7 @@ func TestTryEndsWhenTheServerIsSilent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := NewSession(fake{classify: dialect.ClassifyConn}, dialect.Pool{}, dialect.Server{}, dialect.Names{})
+				s := NewSession(fake{classify: kit.ClassifyConn}, dialect.Pool{}, dialect.Server{}, dialect.Names{})
 				try, most := s.try(tt.of(t.Context())), tt.want
 				time.Sleep(most - time.Second)
 				tryOf(context.WithoutCancel(try)).answered() // as a statement within it does
@@ -62,12 +63,12 @@ func TestTryEndsWhenTheServerIsSilent(t *testing.T) {
 func TestTryGoesOnWhileAnAnswerArrives(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := NewSession(fake{classify: dialect.ClassifyConn}, dialect.Pool{}, dialect.Server{}, dialect.Names{})
+		s := NewSession(fake{classify: kit.ClassifyConn}, dialect.Pool{}, dialect.Server{}, dialect.Names{})
 		try := s.try(t.Context())
 		here, there := net.Pipe()
 		defer there.Close()
 		dial := func(context.Context, string, string) (net.Conn, error) { return here, nil }
-		line, err := dialect.Dialer(dial).Dial(try, "", "")
+		line, err := kit.Dialer(dial).Dial(try, "", "")
 		check.OK(t, err)
 		defer line.Close()
 		go func() {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/kit"
 	"github.com/dbq-go/dbq/internal/dsnredact"
 )
 
@@ -19,22 +20,22 @@ func (s *Session) conn(ctx context.Context) (conn *sql.Conn, done func(), err er
 	return conn, func() { _ = conn.Close() }, nil
 }
 
-// writer returns a connection of Pool.Write. If the pool has only one, writer waits for it for at most Patience. Its
-// error is a TxError, because nothing was sent.
+// writer returns a connection of Pool.Write. If the pool has only one, writer waits for it for at most WriterTimeout.
+// Its error is a TxError, because nothing was sent.
 func (s *Session) writer(ctx context.Context) (*sql.Conn, error) {
 	p, wait := s.Pool, ctx
-	busy := p.Patience > 0 && p.Write.Stats().InUse > 0
+	busy := p.WriterTimeout > 0 && p.Write.Stats().InUse > 0
 	if busy { // otherwise no wait, so no timer
-		patient, cancel := dialect.PatientFor(ctx, p.Patience)
+		limited, cancel := kit.WithWriterTimeout(ctx, p.WriterTimeout)
 		defer cancel()
-		wait = patient
+		wait = limited
 	}
 	conn, err := p.Write.Conn(wait)
 	if err == nil {
 		return conn, nil
 	}
 	if busy && wait.Err() != nil {
-		err = dialect.WriterBusy(wait)
+		err = kit.WriterBusy(wait)
 	}
 	return nil, &TxError{Err: err}
 }
@@ -46,7 +47,7 @@ func (s *Session) Reading(ctx context.Context, f func(ctx context.Context, c dia
 }
 
 func (s *Session) reading(ctx context.Context, f func(ctx context.Context, c dialect.Conn) error) (err error) {
-	if s.Pool.Read != s.Pool.Write || s.Pool.Patience == 0 && !busy(s.Pool.Read) {
+	if s.Pool.Read != s.Pool.Write || s.Pool.WriterTimeout == 0 && !busy(s.Pool.Read) {
 		err = f(ctx, stdConn{s.Pool.Read})
 	} else {
 		conn, done, failed := s.conn(ctx)
@@ -63,23 +64,15 @@ func (s *Session) reading(ctx context.Context, f func(ctx context.Context, c dia
 	return nil
 }
 
-// Open opens the pools for a DSN through the driver of its scheme. If that fails, it still returns the driver, whose
-// dialect can classify the error. Errors never show the DSN's password.
-func Open(ctx context.Context, dsn string) (dialect.Driver, dialect.Pool, error) {
-	return OpenPassword(ctx, dsn, nil)
-}
-
-// OpenPassword is Open with a password for each new connection, unless it is nil. The driver must have them.
-func OpenPassword(ctx context.Context, dsn string, password dialect.Password) (dialect.Driver, dialect.Pool, error) {
+// Open opens the pools for a DSN through the driver of its scheme, with a password for each new connection unless that
+// is nil. If it fails, it still returns the driver, whose dialect can classify the error. Errors never show the DSN's
+// password.
+func Open(ctx context.Context, dsn string, password dialect.Password) (dialect.Driver, dialect.Pool, error) {
 	d, err := dialect.Lookup(dsn)
 	if err != nil {
 		return dialect.Driver{}, dialect.Pool{}, err
 	}
-	open := d.Open
-	if password != nil {
-		open = func(ctx context.Context, dsn string) (dialect.Pool, error) { return d.OpenPassword(ctx, dsn, password) }
-	}
-	pool, err := open(ctx, dsn)
+	pool, err := d.Open(ctx, dsn, password)
 	if err != nil {
 		return d, dialect.Pool{}, dsnredact.Scrub(err, dsn)
 	}

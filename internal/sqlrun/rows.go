@@ -19,10 +19,9 @@ var mapper = reflectx.NewMapper("db")
 // leastRoom and mostRoom bound the capacity that is allocated before rows are read.
 const leastRoom, mostRoom = 8, 1000
 
-// scan reads all rows of a statement that runs with ctx into structs by their db tags, and closes the rows. They are
-// likely to be no more than atMost. The fields are looked up once, not for each row.
+// scan reads all rows of a statement that runs with ctx into structs by their db tags. They are likely to be no
+// more than atMost. The fields are looked up once, not for each row.
 func scan[T any](ctx context.Context, rows dialect.Rows, atMost int) ([]T, error) {
-	defer rows.Close()
 	columns, err := rows.Columns()
 	if err != nil {
 		return nil, err

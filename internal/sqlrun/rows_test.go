@@ -21,7 +21,6 @@ type table struct {
 func (x *table) Columns() ([]string, error) { return x.columns, nil }
 func (x *table) Next() bool                 { x.at++; return x.at <= len(x.rows) }
 func (x *table) Err() error                 { return nil }
-func (x *table) Close() error               { return nil }
 func (x *table) Scan(dest ...any) error {
 	for i, v := range x.rows[x.at-1] {
 		if s, ok := dest[i].(sql.Scanner); ok {
@@ -56,12 +55,12 @@ func TestScanConvertsEnginesValues(t *testing.T) {
 type answers map[string][][]any
 
 func (a answers) Exec(context.Context, string, ...any) (int64, error) { return 0, nil }
-func (a answers) Query(_ context.Context, query string, _ ...any) (dialect.Rows, error) {
+func (a answers) Query(_ context.Context, query string, _ []any, read func(dialect.Rows) error) error {
 	rows, ok := a[query]
 	if !ok {
-		return nil, fmt.Errorf("nobody answers %q", query)
+		return fmt.Errorf("nobody answers %q", query)
 	}
-	return &table{columns: []string{"id", "fence", "priority"}, rows: rows}, nil
+	return read(&table{columns: []string{"id", "fence", "priority"}, rows: rows})
 }
 
 // counts touches as many rows as it says, and notes what it was told.

@@ -31,7 +31,7 @@ type Session struct {
 	// OnPoison adds what is to be added in the transaction that moved tasks of a queue to POISON.
 	OnPoison func(ctx context.Context, c dialect.Conn, queue string, tasks []uuid.UUID) error
 
-	// memory is the state that dialects keep between calls; see Remembered.
+	// memory is the state that dialects keep between calls; see LoadOrStore.
 	memory     sync.Map
 	remembered atomic.Int64 // entries of memory, or a few more
 
@@ -64,9 +64,9 @@ func NewSession(d dialect.Dialect, pool dialect.Pool, server dialect.Server, nam
 // memoryMost bounds what a session remembers: a few things for each queue.
 const memoryMost = 20_000
 
-// Remembered returns the value of key, or sets it to fresh. Only speed may depend on it: all values are forgotten when
+// LoadOrStore returns the value of key, or sets it to fresh. Only speed may depend on it: all values are dropped when
 // there are more than a client of ten thousand queues needs.
-func (s *Session) Remembered(key string, fresh any) any {
+func (s *Session) LoadOrStore(key string, fresh any) any {
 	v, there := s.memory.LoadOrStore(key, fresh)
 	if !there && s.remembered.Add(1) > memoryMost {
 		s.memory.Clear()
@@ -145,17 +145,10 @@ func QueryAs[T any](ctx context.Context, s *Session, c dialect.Conn, text string
 
 // readAs runs a query and reads its rows, which are likely to be no more than atMost.
 func readAs[T any](ctx context.Context, c dialect.Conn, query string, values []any, atMost int) (out []T, err error) {
-	if reader, ok := c.(dialect.Reader); ok {
-		err = reader.Read(ctx, query, values, func(rows dialect.Rows) (err error) {
-			out, err = scan[T](ctx, rows, atMost)
-			return err
-		})
-	} else {
-		var rows dialect.Rows
-		if rows, err = c.Query(ctx, query, values...); err == nil {
-			out, err = scan[T](ctx, rows, atMost)
-		}
-	}
+	err = c.Query(ctx, query, values, func(rows dialect.Rows) (err error) {
+		out, err = scan[T](ctx, rows, atMost)
+		return err
+	})
 	restoreEmpty(out)
 	return out, err
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/kit"
 	"github.com/dbq-go/dbq/internal/check"
 )
 
@@ -79,7 +80,7 @@ func (c *serverConn) ExecContext(
 func session(t *testing.T, s *server, sv dialect.Server) *Session {
 	f := fake{
 		statements: dialect.Statements{Begin: []string{"SET", "BEGIN"}},
-		classify:   dialect.ClassifyConn,
+		classify:   kit.ClassifyConn,
 	}
 	return NewSession(f, s.pool(t), sv, dialect.Names{})
 }

@@ -46,6 +46,9 @@ type Texts struct {
 	// last attempt from the rows of the task :id, in the table and in the archive.
 	Attempts, LastAttempt string
 
+	// OldKeys returns the id of at most :limit unique keys that have expired, the oldest first.
+	OldKeys string
+
 	// Key/value records have a :namespace and a :name. GetKV returns one as a KVRow, and ListKV at most :limit of a
 	// :namespace, ordered by name. EarliestKV returns those that expire, the earliest first. AddKV adds a record with
 	// :value, unless it exists. The record's version is the clock. It expires :ttl from now, or never if :ttl is null.
@@ -144,6 +147,12 @@ SELECT :version, :title, :compatible, {now}
 UNION ALL
 ` + last + `{archive} WHERE id = :id`),
 
+		OldKeys: t(`SELECT id
+  FROM {unique_key}
+ WHERE expires <= {now}
+ ORDER BY expires
+ {limit}`),
+
 		GetKV: t(kv + ` AND name = :name`),
 		ListKV: t(kv + `
  ORDER BY name
@@ -176,15 +185,15 @@ SELECT :namespace, :name, {now}, :value, {now}, {now} + :ttl
 	out.CapKeyRates = t(`UPDATE {key_rate}
    SET full_at = :full_at
  WHERE queue = :queue AND full_at > :full_at`)
-	out.Next = dialect.WithinLimits(out.Next)
+	out.Next = n.WithinLimits(out.Next)
 	out.setMoves(t)
 	return out
 }
 
-// CheckOwn returns an error for a mistake in the dialect's own statements, before one of them is run.
-func (t *Texts) CheckOwn() error {
-	for _, name := range slices.Sorted(maps.Keys(t.Own)) {
-		b := t.Own[name]
+// CheckPrivate returns an error for a mistake in the dialect's private statements, before one of them is run.
+func (t *Texts) CheckPrivate() error {
+	for _, name := range slices.Sorted(maps.Keys(t.Private)) {
+		b := t.Private[name]
 		rows, mistake := strings.Count(b.SQL, "{rows}"), ""
 		switch {
 		case b.SQL == "":
@@ -197,7 +206,7 @@ func (t *Texts) CheckOwn() error {
 			mistake = "a Row, but no Max"
 		}
 		if mistake != "" {
-			return fmt.Errorf("dialect: the statement %q of Statements.Own has %s", name, mistake)
+			return fmt.Errorf("dialect: the statement %q of Statements.Private has %s", name, mistake)
 		}
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/kit"
 )
 
 var errExists = errors.New("ORA-00001")
@@ -28,12 +29,12 @@ func (c remoteConn) Exec(ctx context.Context, query string, _ ...any) (int64, er
 	return 0, nil
 }
 
-func (remoteConn) Query(context.Context, string, ...any) (dialect.Rows, error) { return nil, nil }
+func (remoteConn) Query(context.Context, string, []any, func(dialect.Rows) error) error { return nil }
 
 // The server falls silent at the rollback to the savepoint: the call waits without a bound, whatever its deadline.
 func TestUndoableEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	s := NewSession(fake{classify: dialect.ClassifyConn}, dialect.Pool{}, dialect.Server{}, dialect.Names{})
+	s := NewSession(fake{classify: kit.ClassifyConn}, dialect.Pool{}, dialect.Server{}, dialect.Names{})
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	done := make(chan struct{})
@@ -53,7 +54,7 @@ func TestUndoableEndsWithItsContext(t *testing.T) {
 func TestRefusalsAreAnswers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := NewSession(fake{classify: dialect.ClassifyConn}, dialect.Pool{}, dialect.Server{}, dialect.Names{})
+		s := NewSession(fake{classify: kit.ClassifyConn}, dialect.Pool{}, dialect.Server{}, dialect.Names{})
 		try := s.try(t.Context())
 		for range 15 {
 			if _, err := s.Exec(try, remoteConn{}, "INSERT", nil); !errors.Is(err, errExists) {

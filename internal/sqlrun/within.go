@@ -21,10 +21,10 @@ func (s *Session) CheckoutWithin(
 func (s *Session) withinLimits() dialect.Statements {
 	s.limited.Do(func() {
 		s.limitedTexts = s.Texts.Statements
-		s.limitedTexts.Own = maps.Clone(s.Texts.Own)
-		for name, b := range s.limitedTexts.Own {
-			b.SQL = dialect.WithinLimits(b.SQL)
-			s.limitedTexts.Own[name] = b
+		s.limitedTexts.Private = maps.Clone(s.Texts.Private)
+		for name, b := range s.limitedTexts.Private {
+			b.SQL = s.Names.WithinLimits(b.SQL)
+			s.limitedTexts.Private[name] = b
 		}
 	})
 	return s.limitedTexts

@@ -38,12 +38,18 @@ func (s *Store) Checkout(ctx context.Context, r CheckoutParams) (out CheckoutRes
 	err = s.once(ctx, func() (bool, error) {
 		try = dialect.CheckoutRequest{
 			Strategy: s.Strategy, Queue: r.Queue, Limit: limit, Bytes: int64(s.MaxCheckoutBytes), Lease: r.Lease,
-			Holder: r.Token(), Expired: s.expiredSearches.due(r.Queue, time.Now()), StartsAtOnce: r.StartsAtOnce,
+			Holder: r.Token(),
+		}
+		if s.expiredSearches.due(r.Queue, time.Now()) {
+			try.Search = dialect.ExpiredFirst
+		}
+		if r.StartsAtOnce {
+			try.KnownStarted = 1
 		}
 		out.Until = time.Now().Add(r.Lease - s.sql.Server.Precision) // read before the call: never later than the database's
 		one, err := s.checkout(ctx, try)
 		leased, out.Rows, out.Wait, out.More = one.leased, one.leased.Rows, one.wait, one.more
-		if try.Expired && allTakenOver(leased, limit) {
+		if try.Search == dialect.ExpiredFirst && allTakenOver(leased, limit) {
 			s.expiredSearches.again(r.Queue)
 		}
 		return false, err

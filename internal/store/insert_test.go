@@ -6,9 +6,10 @@ import (
 	"testing"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 )
 
-// Dialects decide by dialect.InsertColumns which rows a shorter statement can insert.
+// Dialects decide by sqlrun.InsertColumns which rows a shorter statement can insert.
 func TestInsertHasTheContractsColumns(t *testing.T) {
 	t.Parallel()
 	columns := func(args dialect.Args) []string {
@@ -19,7 +20,7 @@ func TestInsertHasTheContractsColumns(t *testing.T) {
 		return slices.Sorted(maps.Keys(args))
 	}
 	b := insertBatch{queue: "q"}
-	want := slices.Sorted(slices.Values(append([]string{"payload_size"}, dialect.InsertColumns...)))
+	want := slices.Sorted(slices.Values(append([]string{"payload_size"}, sqlrun.InsertColumns...)))
 	if got := columns(b.args([]InsertRow{{Kind: "k"}}, nil)); !slices.Equal(got, want) {
 		t.Errorf("an insert has the columns %q, want %q", got, want)
 	}

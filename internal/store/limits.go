@@ -355,7 +355,7 @@ func (st *limitState) enter(ctx context.Context) (leave func(err error, late boo
 }
 
 func (s *Store) limitState(queue string) *limitState {
-	return s.sql.Remembered("limits "+queue, &limitState{}).(*limitState)
+	return s.sql.LoadOrStore("limits "+queue, &limitState{}).(*limitState)
 }
 
 func (st *limitState) set(limited bool) {

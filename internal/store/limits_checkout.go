@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/kit"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
@@ -162,13 +163,14 @@ func (c *checkoutWithin) run(ctx context.Context, old Record) (out limitedChecko
 func (c *checkoutWithin) lease(ctx context.Context) error {
 	expired := func() error {
 		had := len(c.leased.Rows)
-		err := c.add(ctx, dialect.CheckoutRequest{Only: dialect.OnlyExpired, Limit: min(c.r.Limit, c.starts)})
+		err := c.add(ctx, dialect.CheckoutRequest{Search: dialect.OnlyExpired, Limit: min(c.r.Limit, c.starts)})
 		if err == nil {
 			err = c.returnTakenOver(ctx, had)
 		}
 		return err
 	}
-	if c.r.Expired {
+	expiredFirst := c.r.Search == dialect.ExpiredFirst
+	if expiredFirst {
 		if err := expired(); err != nil {
 			return err
 		}
@@ -176,7 +178,7 @@ func (c *checkoutWithin) lease(ctx context.Context) error {
 	if err := c.leaseDue(ctx); err != nil {
 		return err
 	}
-	if len(c.leased.Rows) == 0 && !c.r.Expired {
+	if len(c.leased.Rows) == 0 && !expiredFirst {
 		return expired()
 	}
 	return nil
@@ -212,14 +214,13 @@ func (c *checkoutWithin) leaseDue(ctx context.Context) error {
 	if c.limits.PerKey {
 		return c.leaseInTurn(ctx, n, perKey)
 	}
-	return c.add(ctx, dialect.CheckoutRequest{Only: dialect.OnlyDue, Limit: n})
+	return c.add(ctx, dialect.CheckoutRequest{Search: dialect.OnlyDue, Limit: n})
 }
 
 // add leases tasks by a part of the dialect's checkout.
 func (c *checkoutWithin) add(ctx context.Context, part dialect.CheckoutRequest) error {
 	r := c.r
-	r.Only, r.Limit, r.Given = part.Only, part.Limit, part.Given
-	r.Expired = part.Only == dialect.OnlyExpired
+	r.Search, r.Limit, r.Given = part.Search, part.Limit, part.Given
 	if r.Bytes > 0 {
 		if r.Bytes -= c.bytes; r.Bytes <= 0 {
 			c.leased.More = true
@@ -294,7 +295,7 @@ func (c *checkoutWithin) leaseInTurn(ctx context.Context, n int, busy map[string
 	t := turns{checkoutWithin: c, n: n, busy: busy, seen: map[uuid.UUID]bool{}, perKey: map[string]int{}}
 	chosen, err := t.choose(ctx)
 	if err == nil && len(chosen) > 0 { // a dialect sorts what it is given
-		err = c.add(ctx, dialect.CheckoutRequest{Only: dialect.OnlyDue, Limit: n, Given: slices.Clone(chosen)})
+		err = c.add(ctx, dialect.CheckoutRequest{Search: dialect.OnlyDue, Limit: n, Given: slices.Clone(chosen)})
 	}
 	if err != nil {
 		return err
@@ -403,7 +404,7 @@ func (t *turns) firstOf(ctx context.Context, rows []dialect.Row) error {
 // keyless adds the tasks without a key that are among the first that are due.
 func (t *turns) keyless(ctx context.Context) error {
 	for limit := dueFirst; limit <= maxDeep; limit *= deeper {
-		rows, err := t.s.sql.Query(ctx, t.conn, t.s.sql.Texts.DueFirst, dialect.Args{"queue": t.r.Queue, "limit": limit})
+		rows, err := t.s.sql.Query(ctx, t.conn, t.s.sql.Texts.DueTasks, dialect.Args{"queue": t.r.Queue, "limit": limit})
 		if err != nil {
 			return err
 		}
@@ -480,7 +481,7 @@ func (t *turns) add(ctx context.Context, rows []dialect.Row) error {
 	for part := range slices.Chunk(rows, lockOnce) {
 		var free map[uuid.UUID]bool
 		if t.passLocked {
-			locked, err := t.s.sql.QueryBatch(ctx, t.conn, t.s.sql.Texts.LockFree, dialect.Keys(slices.Clone(part)),
+			locked, err := t.s.sql.QueryBatch(ctx, t.conn, t.s.sql.Texts.LockFree, kit.Keys(slices.Clone(part)),
 				len(part))
 			if err != nil {
 				return err
@@ -506,7 +507,7 @@ func (t *turns) add(ctx context.Context, rows []dialect.Row) error {
 // a given one. Of a key it chooses as many as are free, the earliest due first. It returns the key of the last.
 func inTurn(rows []dialect.Row, after string, n int, free func(key string) int) (out []dialect.Row, last string) {
 	byKey := map[string][]dialect.Row{}
-	slices.SortFunc(rows, dialect.HandOutOrder)
+	kit.InOrder(rows)
 	for _, row := range rows {
 		if key := keyOf(row.TaskKey); len(byKey[key]) < free(key) {
 			byKey[key] = append(byKey[key], row)

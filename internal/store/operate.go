@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/kit"
 	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/errs"
 	"github.com/dbq-go/dbq/internal/sqlrun"
@@ -103,7 +104,7 @@ func (s *Store) operate(ctx context.Context, conn dialect.Conn, op Operation, id
 	if err != nil || len(moved) == 0 || removes {
 		return moved, changes, err
 	}
-	if err := s.sql.KeepProgress(ctx, conn, moved); err != nil { // that of leases which end
+	if err := kit.KeepProgress(ctx, &s.sql.Session, conn, moved); err != nil { // that of leases which end
 		return nil, nil, err
 	}
 	if err := s.keepReason(ctx, conn, op, moved); err != nil {

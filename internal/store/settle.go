@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/kit"
 	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/errs"
 	"github.com/dbq-go/dbq/internal/sqlrun"
@@ -211,7 +212,7 @@ func (b *settleBatch) keepProgress(ctx context.Context, conn dialect.Conn) error
 			rows = append(rows, dialect.Row{ID: x.TaskID, Progress: x.Progress})
 		}
 	}
-	return b.s.sql.KeepProgress(ctx, conn, rows)
+	return kit.KeepProgress(ctx, &b.s.sql.Session, conn, rows)
 }
 
 // resolve determines whether settlements that found no row had happened in an earlier try.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/kit"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 )
@@ -27,7 +28,7 @@ func TakeOver(
 	for _, row := range claimed {
 		updated := row.Updated
 		row.WasHolder, row.WasTaken, row.WasUntil = row.Holder, &updated, until[row.ID]
-		if row.TakeOver() {
+		if kit.TakeOver(&row) {
 			exhausted = append(exhausted, row)
 		} else {
 			again = append(again, row)
@@ -43,7 +44,7 @@ func TakeOver(
 	return again, exhausted, nil
 }
 
-// claim returns those of locked rows that no renewal holds, and keeps renewals off these, by the dialect's own
+// claim returns those of locked rows that no renewal holds, and keeps renewals off these, by the dialect's private
 // statements "claim", which writes the next fence into each row's renewal, and "claimed", which finds the rows where it
 // did.
 func claim(
@@ -52,11 +53,11 @@ func claim(
 	if len(locked) == 0 {
 		return nil, nil
 	}
-	args, texts := dialect.Keys(locked), s.Statements.Own
+	args, texts := kit.Keys(locked), s.Statements.Private
 	args["now"], args["lease"] = locked[0].Now, lease.Microseconds()
 	claimed, err := Then(ctx, s, c, texts["claim"], texts["claimed"], args, len(locked))
 	if err == nil {
-		err = s.KeepProgress(ctx, c, claimed.Rows)
+		err = kit.KeepProgress(ctx, s, c, claimed.Rows)
 	}
 	rows, reported := Among(locked, claimed.Rows), map[uuid.UUID][]byte{}
 	for _, r := range claimed.Rows {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/kit"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 )
@@ -25,7 +26,7 @@ func TestTakeOver(t *testing.T) {
 	for _, failing := range []string{"", "claim", "claimed", "poison"} {
 		r := &recorder{rows: map[string][]dialect.Row{"claimed": {{ID: uuid.UUID{2}}, {ID: uuid.UUID{3}}}}, failing: failing}
 		s := &dialect.Session{Runner: r}
-		s.Statements.Own = map[string]dialect.Batch{"claim": {SQL: "claim", Max: 1}, "claimed": {SQL: "claimed", Max: 1}}
+		s.Statements.Private = map[string]dialect.Batch{"claim": {SQL: "claim", Max: 1}, "claimed": {SQL: "claimed", Max: 1}}
 		again, exhausted, err := TakeOver(t.Context(), s, conn{r: r}, slices.Clone(locked), seen, time.Second,
 			func(exhausted []dialect.Row) error {
 				if len(exhausted) != 1 || exhausted[0].Fence != 3 {
@@ -69,7 +70,7 @@ func TestTakeOverOfNoRowsRunsNoStatement(t *testing.T) {
 
 func TestKeysAreSortedByID(t *testing.T) {
 	t.Parallel()
-	args := dialect.Keys([]dialect.Row{{ID: uuid.UUID{2}, Fence: 5}, {ID: uuid.UUID{1}, Fence: 9}})
+	args := kit.Keys([]dialect.Row{{ID: uuid.UUID{2}, Fence: 5}, {ID: uuid.UUID{1}, Fence: 9}})
 	ids, fences := args["id"].(dialect.Col[uuid.UUID]), args["fence"].(dialect.Col[int64])
 	if !slices.Equal(ids, []uuid.UUID{{1}, {2}}) || !slices.Equal(fences, []int64{9, 5}) {
 		t.Errorf("got %v", args)

@@ -11,7 +11,7 @@ import (
 )
 
 // written are the columns that statements for new rows write. The other columns of an insert must be unset in them, so
-// a column that is added to dialect.InsertColumns needs no change here.
+// a column that is added to Insert needs no change here.
 var written = []string{
 	"id", "kind", "priority", "at", "delay", "max_attempts", "headers", "payload", "payload_size",
 }

@@ -38,7 +38,7 @@ func Connect(open Open, dsn string, change func(*url.URL)) func(t *testing.T) er
 			t.Fatal(err)
 		}
 		change(u)
-		pool, err := open(t.Context(), u.String())
+		pool, err := open(t.Context(), u.String(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

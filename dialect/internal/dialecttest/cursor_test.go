@@ -134,7 +134,8 @@ func (q queue) do(f func(ctx context.Context, c dialect.Conn) error) {
 func (q queue) take(n int, lease time.Duration) []dialect.Row {
 	q.t.Helper()
 	leased, err := q.s.Dialect.Checkout(q.t.Context(), &q.s.Session, dialect.CheckoutRequest{
-		Strategy: dialect.SkipLocked, Queue: "q", Limit: n, Lease: lease, Holder: uuid.NewString(), Expired: true})
+		Strategy: dialect.SkipLocked, Queue: "q", Limit: n, Lease: lease, Holder: uuid.NewString(),
+		Search: dialect.ExpiredFirst})
 	if err != nil {
 		q.t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 func Opens(t *testing.T, open Open, conns map[string]int) {
 	t.Helper()
 	for dsn, want := range conns {
-		pool, err := open(t.Context(), dsn)
+		pool, err := open(t.Context(), dsn, nil)
 		if err != nil {
 			t.Errorf("%s: %v", dsn, err)
 			continue
@@ -37,7 +37,7 @@ func Opens(t *testing.T, open Open, conns map[string]int) {
 func Refuses(t *testing.T, open Open, says map[string]string) {
 	t.Helper()
 	for dsn, want := range says {
-		_, err := open(t.Context(), dsn)
+		_, err := open(t.Context(), dsn, nil)
 		if !errors.Is(err, dialect.ErrDSN) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", dsn, err, want)
 		} else if strings.Contains(err.Error(), "hush") {
@@ -57,7 +57,7 @@ func KeepsPasswords(t *testing.T, formats ...string) {
 	} {
 		for _, format := range formats {
 			dsn := fmt.Sprintf(format, password)
-			_, pool, err := sqlrun.Open(t.Context(), dsn)
+			_, pool, err := sqlrun.Open(t.Context(), dsn, nil)
 			if err == nil { // an odd password can make an odd but readable DSN
 				pool.Close()
 			} else if strings.Contains(err.Error(), "hush") {

@@ -24,7 +24,7 @@ type engine struct {
 	servers []string // the variables that name servers
 	drop    string   // see OwnSchema
 
-	// one and two are the values that the dialect's own statements bind, besides One and Two.
+	// one and two are the values that the dialect's private statements bind, besides One and Two.
 	one, two dialect.Args
 	// locks are the statements of Checkout that take a lock, each with the one that frees it.
 	locks map[string]string
@@ -73,7 +73,7 @@ func (e engine) migrated(t *testing.T, dsn, param string) *sqlrun.Session {
 	t.Helper()
 	var s *sqlrun.Session
 	if dsn == "" {
-		pool, err := e.open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db"))
+		pool, err := e.open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db"), nil)
 		check.OK(t, err)
 		t.Cleanup(func() { pool.Close() })
 		s = Session(t, e.dialect, pool, dialect.Names{Prefix: "dbq_"})

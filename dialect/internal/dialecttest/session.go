@@ -22,7 +22,7 @@ var (
 )
 
 // Open is the type of a dialect's Open.
-type Open func(ctx context.Context, dsn string) (dialect.Pool, error)
+type Open func(ctx context.Context, dsn string, password dialect.Password) (dialect.Pool, error)
 
 // OnEachServer runs f on each server that one of the variables names, and skips the test if none is set.
 func OnEachServer(t *testing.T, products string, variables []string, f func(t *testing.T, dsn string)) {
@@ -54,7 +54,7 @@ func Session(t *testing.T, d dialect.Dialect, pool dialect.Pool, names dialect.N
 // drop removes it; its %s is the schema's name.
 func OwnSchema(t *testing.T, d dialect.Dialect, open Open, dsn, drop string) *sqlrun.Session {
 	t.Helper()
-	pool, err := open(t.Context(), dsn)
+	pool, err := open(t.Context(), dsn, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,10 +68,10 @@ func OwnSchema(t *testing.T, d dialect.Dialect, open Open, dsn, drop string) *sq
 	return s
 }
 
-// Own returns a dialect's own statements by name: the plain texts, and the batches.
-func Own(st dialect.Statements) (texts map[string]string, batches map[string]dialect.Batch) {
+// Private returns a dialect's private statements by name: the plain texts, and the batches.
+func Private(st dialect.Statements) (texts map[string]string, batches map[string]dialect.Batch) {
 	texts, batches = map[string]string{}, map[string]dialect.Batch{}
-	for name, b := range st.Own {
+	for name, b := range st.Private {
 		if b.Max > 0 {
 			batches[name] = b
 		} else {

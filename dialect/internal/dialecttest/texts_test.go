@@ -126,7 +126,7 @@ func (r runner) field(name string, v reflect.Value) {
 			r.query(name+" "+in.String()+" archived", strings.Replace(r.s.Texts.ListArchive, "{where}", v[in], 1), r.read)
 		}
 	case map[string]dialect.Batch:
-		texts, batches := Own(r.s.Texts.Statements)
+		texts, batches := Private(r.s.Texts.Statements)
 		r.own(name, texts)
 		for _, key := range slices.Sorted(maps.Keys(batches)) {
 			r.batch(name+" "+key, batches[key])

@@ -66,10 +66,10 @@ func Two() dialect.Args {
 
 // columns are the values in which the rows of a uniform batch differ.
 var columns = map[string][]string{
-	"Own insert uniform":   {"id", "payload", "payload_size"},
-	"Own complete uniform": {"id"},
-	"Own remove uniform":   {"id"},
-	"Own lock uniform":     {"id"},
+	"Private insert uniform":   {"id", "payload", "payload_size"},
+	"Private complete uniform": {"id"},
+	"Private remove uniform":   {"id"},
+	"Private lock uniform":     {"id"},
 }
 
 // bound is what the core binds to a batch whose rows differ in all of args: of the first row alone, what rows of this

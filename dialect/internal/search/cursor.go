@@ -57,7 +57,7 @@ type Cursor struct {
 
 // CursorOf returns the cursor of a queue.
 func CursorOf(s *dialect.Session, queue string) *Cursor {
-	return s.Remembered("cursor "+queue, &Cursor{}).(*Cursor)
+	return s.LoadOrStore("cursor "+queue, &Cursor{}).(*Cursor)
 }
 
 // Reset makes the next search start at the beginning of the index.

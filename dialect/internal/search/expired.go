@@ -29,7 +29,7 @@ type ExpiredCursor struct {
 
 // ExpiredCursorOf returns the cursor for expired leases of a queue.
 func ExpiredCursorOf(s *dialect.Session, queue string) *ExpiredCursor {
-	return s.Remembered("expired "+queue, &ExpiredCursor{}).(*ExpiredCursor)
+	return s.LoadOrStore("expired "+queue, &ExpiredCursor{}).(*ExpiredCursor)
 }
 
 // OldestLeased returns when the oldest of a queue's leased tasks was leased, in microseconds. If this is not known,

@@ -12,7 +12,7 @@ type Small struct{ last atomic.Bool }
 
 // SmallOf returns the Small of a queue. It is false at first.
 func SmallOf(s *dialect.Session, queue string) *Small {
-	return s.Remembered("small "+queue, &Small{}).(*Small)
+	return s.LoadOrStore("small "+queue, &Small{}).(*Small)
 }
 
 // Were reports whether the payloads of the last checkout that found some tasks were small. It is false after one that

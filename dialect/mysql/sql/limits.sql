@@ -23,7 +23,7 @@ SELECT t.task_key, count(*) AS tasks
  WHERE t.queue = :queue
    AND t.lane = {working};
 
--- DueFirst
+-- DueTasks
 -- Runs in a checkout of a queue with limits per key. Index: task_lane, one ordered range for each priority.
 SELECT x.*
   FROM (

@@ -13,7 +13,7 @@ SELECT t.task_key, COUNT(*) AS tasks
   FROM {task} t
  WHERE t.busy_queue = :queue;
 
--- DueFirst
+-- DueTasks
 -- Runs in a checkout of a queue with limits per key. Index: task_ready, one ordered range for each priority.
 SELECT *
   FROM (

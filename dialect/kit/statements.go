@@ -1,4 +1,4 @@
-package dialect
+package kit
 
 import (
 	"cmp"
@@ -10,13 +10,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/state"
 )
 
-// ReadStatements reads the texts of Statements from files of SQL, sql/*.sql in a directory. Each text is a block of
-// comment lines, SQL, and a semicolon at the end of a line; PL/SQL, which begins with DECLARE or BEGIN, ends with a
-// slash on a line of its own. The first comment line is its name. The others are for people: when it runs, which index
-// serves it, and why it is written as it is. They are kept before the text and are not sent. The comments of its
+// ReadStatements reads the texts of dialect.Statements from files of SQL, sql/*.sql in a directory. Each text is a
+// block of comment lines, SQL, and a semicolon at the end of a line; PL/SQL, which begins with DECLARE or BEGIN, ends
+// with a slash on a line of its own. The first comment line is its name. The others are for people: when it runs, which
+// index serves it, and why it is written as it is. They are kept before the text and are not sent. The comments of its
 // fragments follow them, so word these as comments on the statement. A text without a comment of its own gets none from
 // its fragments. The comment on the clock is not repeated.
 //
@@ -31,19 +32,19 @@ import (
 //	-- held
 //	state = {PROCESSING};
 //
-// A name is that of a field, or of a field and a word, as in "Remove row" for Batch.Row. "Text ready" and "Batch take"
-// are statements of Own, a plain one and a batch. A name that begins with a small letter is a
-// fragment: {held} in a text stands for it, its lines begin in the column of the hole. A line "-- with lock = FOR
-// UPDATE" among a text's comments fills {lock} in the fragments that it uses; a line with nothing but an empty hole is
-// left out. {each: x} stands for the fragment x for every priority, joined by UNION ALL, with the priority for {p}. A
-// state's name stands for its number, with the name as a comment. fill replaces the rest, see Names.Filler.
+// A name is that of a field, or of a field and a word, as in "Remove row" for its Batch.Row. "Text ready" and "Batch
+// take" are statements of Private, a plain one and a batch. A name that begins with a small letter is a fragment:
+// {held} in a text stands for it, its lines begin in the column of the hole. A line "-- with lock = FOR UPDATE" among
+// a text's comments fills {lock} in the fragments that it uses; a line with nothing but an empty hole is left out.
+// {each: x} stands for the fragment x for every priority, joined by UNION ALL, with the priority for {p}. A state's
+// name stands for its number, with the name as a comment. fill replaces the rest, see dialect.Names.Filler.
 //
 // Batches have at most max rows. ReadStatements panics if the files do not have this form, which is a programming
 // error. The caller sets the fields that are not texts.
-func ReadStatements(files fs.FS, max int, fill func(string) string) Statements {
+func ReadStatements(files fs.FS, max int, fill func(string) string) dialect.Statements {
 	r := textReader{texts: map[string]sqlText{}}
 	r.read(files)
-	st := Statements{Own: map[string]Batch{}}
+	st := dialect.Statements{Private: map[string]dialect.Batch{}}
 	for _, name := range slices.Sorted(maps.Keys(r.texts)) {
 		if name[0] < 'A' || name[0] > 'Z' || strings.HasSuffix(name, " row") {
 			continue
@@ -54,8 +55,8 @@ func ReadStatements(files fs.FS, max int, fill func(string) string) Statements {
 }
 
 // batch is a text and its row.
-func (r *textReader) batch(name string, max int, fill func(string) string) Batch {
-	b := Batch{SQL: r.header(name) + fill(r.expand(name, false)), Max: max}
+func (r *textReader) batch(name string, max int, fill func(string) string) dialect.Batch {
+	b := dialect.Batch{SQL: r.header(name) + fill(r.expand(name, false)), Max: max}
 	if _, listed := r.texts[name+" row"]; !listed {
 		return b
 	}
@@ -70,19 +71,19 @@ func (r *textReader) batch(name string, max int, fill func(string) string) Batch
 func column(text string) int { return len(text) - 1 - strings.LastIndex(text, "\n") }
 
 // set puts a text into its field.
-func (r *textReader) set(st *Statements, name string, b Batch) {
+func (r *textReader) set(st *dialect.Statements, name string, b dialect.Batch) {
 	name, key, _ := strings.Cut(name, " ")
 	field := reflect.ValueOf(st).Elem().FieldByName(name)
-	_, twice := st.Own[key]
+	_, twice := st.Private[key]
 	switch {
 	case twice:
-		panic("dialect: two statements are called " + key)
+		panic("kit: two statements are called " + key)
 	case name == "Text":
-		st.Own[key] = Batch{SQL: b.SQL}
+		st.Private[key] = dialect.Batch{SQL: b.SQL}
 	case name == "Batch":
-		st.Own[key] = b
+		st.Private[key] = b
 	case !field.IsValid():
-		panic("dialect: no statement is called " + name)
+		panic("kit: no statement is called " + name)
 	case field.Kind() == reflect.String:
 		field.SetString(b.SQL)
 	default:
@@ -179,7 +180,7 @@ func (r *textReader) add(path, block string) {
 	}
 	t.body = block
 	if _, twice := r.texts[name]; name == "" || block == "" || twice {
-		panic(fmt.Sprintf("dialect: %s has a text without a name, without SQL, or for a second time: %q",
+		panic(fmt.Sprintf("kit: %s has a text without a name, without SQL, or for a second time: %q",
 			path, cmp.Or(name, block)))
 	}
 	r.texts[name] = t
@@ -211,7 +212,7 @@ func (r *textReader) expandText(name string, t sqlText, bare bool) string {
 			return text
 		}
 	}
-	panic("dialect: the fragments of " + name + " use each other in a circle")
+	panic("kit: the fragments of " + name + " use each other in a circle")
 }
 
 // fillLine fills the holes of a line. The lines of a fragment begin in the column of its hole.

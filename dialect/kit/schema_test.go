@@ -1,9 +1,11 @@
-package dialect
+package kit
 
 import (
 	"reflect"
 	"testing"
 	"testing/fstest"
+
+	"github.com/dbq-go/dbq/dialect"
 )
 
 func TestReadSchema(t *testing.T) {
@@ -16,9 +18,9 @@ func TestReadSchema(t *testing.T) {
 			"CREATE INDEX {prefix}x ON {task} (a);\n" +
 			"CREATE TRIGGER {prefix}y ON {task} BEGIN\n  SELECT 1;\n  SELECT 2;\nEND;\n")},
 	}
-	names := Names{Prefix: "q_"}
+	names := dialect.Names{Prefix: "q_"}
 	got := ReadSchema(files, names, names.Filler())
-	want := []Migration{
+	want := []dialect.Migration{
 		{Version: 0, Title: "migration", Statements: []string{"CREATE TABLE q_migration (\n  version int)"},
 			Comments: []string{"-- why\n"}},
 		{Version: 1, Title: "first step", Statements: []string{"CREATE TABLE q_task (a text DEFAULT ';')",
@@ -49,7 +51,7 @@ func TestReadSchemaRefusesGapsAndOpenStatements(t *testing.T) {
 					t.Error("it was read")
 				}
 			}()
-			ReadSchema(files, Names{}, Names{}.Filler())
+			ReadSchema(files, dialect.Names{}, dialect.Names{}.Filler())
 		})
 	}
 }

@@ -12,10 +12,10 @@ import (
 )
 
 // A misspelled name would become visible when the statement is first run, which may be long after the client opened.
-func TestOwnStatementsAreRunByTheirNames(t *testing.T) {
+func TestPrivateStatementsAreRunByTheirNames(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, e engine) {
 		literals := literalsOf(t, "../../"+e.dialect.Name(), "../batch")
-		for name := range e.dialect.Statements(dialect.Names{Prefix: "dbq_"}).Own {
+		for name := range e.dialect.Statements(dialect.Names{Prefix: "dbq_"}).Private {
 			first, last, _ := strings.Cut(name, " ")
 			if !literals[name] && !(literals[first+" "] && literals[last]) { // as in "take "+which
 				t.Errorf("no code runs the statement %q", name)

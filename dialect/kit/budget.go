@@ -1,11 +1,11 @@
-package dialect
+package kit
 
 import (
 	"cmp"
 	"context"
 	"math"
-	"slices"
 
+	"github.com/dbq-go/dbq/dialect"
 	"github.com/google/uuid"
 )
 
@@ -22,17 +22,11 @@ type Budget struct {
 	Used  int64 // the bytes of the leased payloads
 	Cut   bool  // a row that could be leased did not fit; the rows after it are not leased either
 
-	leased []Row
+	leased []dialect.Row
 }
 
-// Leased is the result of a checkout.
-type Leased struct {
-	Rows []Row // the leased tasks, and those moved to POISON
-	More bool  // due tasks were left because of CheckoutRequest.Bytes
-}
-
-// Budget returns the budget of the whole checkout.
-func (r CheckoutRequest) Budget() Budget {
+// NewBudget returns the budget of the whole checkout.
+func NewBudget(r dialect.CheckoutRequest) Budget {
 	b := Budget{Rows: r.Limit, Bytes: r.Bytes}
 	if b.Bytes <= 0 {
 		b.Bytes = math.MaxInt64
@@ -48,7 +42,7 @@ func (b *Budget) Full() bool { return b.Rows <= 0 || b.Cut }
 
 // Fit returns the first rows that fit, in order, and records whether some do not. It does not reduce the budget,
 // because other checkouts may lease these rows first.
-func (b *Budget) Fit(rows []Row) []Row {
+func (b *Budget) Fit(rows []dialect.Row) []dialect.Row {
 	used := b.Used
 	for i := range rows {
 		size := rows[i].PayloadBytes()
@@ -63,8 +57,8 @@ func (b *Budget) Fit(rows []Row) []Row {
 
 // Add adds leased rows, and sorts them into the order in which tasks are handed out. It records whether the statement
 // that leased the rows omitted some because of their payloads.
-func (b *Budget) Add(rows []Row) {
-	slices.SortFunc(rows, HandOutOrder)
+func (b *Budget) Add(rows []dialect.Row) {
+	InOrder(rows)
 	b.Rows -= len(rows)
 	for i := range rows {
 		b.Used += rows[i].PayloadBytes()
@@ -76,8 +70,8 @@ func (b *Budget) Add(rows []Row) {
 // TakeOver is Add for rows whose lease had expired. In the transaction of the takeover, on c, it also adds their
 // previous attempts to the history, and dead-letter notices for those that became POISON. seen has the rows before
 // the takeover, for leased rows that lack the previous attempt.
-func (b *Budget) TakeOver(ctx context.Context, s *Session, c Conn, seen, rows []Row) error {
-	was := make(map[uuid.UUID]Row, len(seen))
+func (b *Budget) TakeOver(ctx context.Context, s *dialect.Session, c dialect.Conn, seen, rows []dialect.Row) error {
+	was := make(map[uuid.UUID]dialect.Row, len(seen))
 	for _, r := range seen {
 		was[r.ID] = r
 	}
@@ -93,12 +87,6 @@ func (b *Budget) TakeOver(ctx context.Context, s *Session, c Conn, seen, rows []
 }
 
 // Leased returns the added rows, in order.
-func (b *Budget) Leased() Leased { return Leased{Rows: b.leased, More: b.Cut && len(b.leased) > 0} }
-
-// PayloadBytes returns the length of the payload, even if the row was read without the payload.
-func (r *Row) PayloadBytes() int64 {
-	if r.PayloadSize != nil {
-		return *r.PayloadSize
-	}
-	return int64(len(r.Payload))
+func (b *Budget) Leased() dialect.Leased {
+	return dialect.Leased{Rows: b.leased, More: b.Cut && len(b.leased) > 0}
 }

@@ -1,9 +1,11 @@
-package dialect
+package kit
 
 import (
 	"fmt"
 	"testing"
 	"testing/fstest"
+
+	"github.com/dbq-go/dbq/dialect"
 )
 
 // texts has a text of every kind.
@@ -99,7 +101,7 @@ SELECT {number};
 
 func TestReadStatements(t *testing.T) {
 	t.Parallel()
-	st := ReadStatements(texts, 500, Names{Prefix: "q_"}.Filler())
+	st := ReadStatements(texts, 500, dialect.Names{Prefix: "q_"}.Filler())
 	all := "SELECT 0"
 	for p := range 9 {
 		all += fmt.Sprint("\n      UNION ALL SELECT ", p+1)
@@ -118,21 +120,21 @@ func TestReadStatements(t *testing.T) {
 		{st.Peek.SQL, "SELECT 1\n WHERE (1 = 0\n        {rows})"},
 		{st.Peek.Row, "OR id = :id"},
 		{st.Peek.Separator(), "\n        "},
-		{st.Own["ready"].SQL, "-- Finds due tasks.\n-- One search for each priority.\n" +
+		{st.Private["ready"].SQL, "-- Finds due tasks.\n-- One search for each priority.\n" +
 			"-- Locked rows are left out.\nSELECT 1\nFROM (" + all + ")\nFOR UPDATE SKIP LOCKED"},
-		{st.Own["alone"].SQL, "SELECT 2\nFROM (" + all + ")"},
-		{st.Own["take"].SQL, "UPDATE q_task"},
+		{st.Private["alone"].SQL, "SELECT 2\nFROM (" + all + ")"},
+		{st.Private["take"].SQL, "UPDATE q_task"},
 		{st.Movable.SQL, "SELECT 1 WHERE {guard}"}, // the core fills it in
 		{st.Move.SQL, "UPDATE q_task SET {set} WHERE id IN ({rows}) AND {guard}"},
 		{st.Move.Row, ":id"},
 		{st.Purge.SQL, "DELETE WHERE {guard}"},
-		{st.Own["remove one"].SQL, "DELETE FROM q_task"},
+		{st.Private["remove one"].SQL, "DELETE FROM q_task"},
 	} {
 		if c.got != c.want {
 			t.Errorf("got %q, want %q", c.got, c.want)
 		}
 	}
-	if st.Settle.Max != 500 || st.Own["take"].Max != 500 || st.Own["ready"].Max != 0 {
+	if st.Settle.Max != 500 || st.Private["take"].Max != 500 || st.Private["ready"].Max != 0 {
 		t.Error("batches have no bound, or a plain text has one")
 	}
 }
@@ -154,7 +156,7 @@ func TestReadStatementsRefusesUnknownNames(t *testing.T) {
 					t.Error("it was read")
 				}
 			}()
-			ReadStatements(fstest.MapFS{"sql/x.sql": {Data: []byte(text)}}, 1, Names{}.Filler())
+			ReadStatements(fstest.MapFS{"sql/x.sql": {Data: []byte(text)}}, 1, dialect.Names{}.Filler())
 		})
 	}
 }

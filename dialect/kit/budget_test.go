@@ -1,10 +1,14 @@
-package dialect
+package kit
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/dbq-go/dbq/dialect"
+)
 
 // sized are rows with payloads of these sizes, the even ones with the payload itself.
-func sized(sizes ...int64) []Row {
-	rows := make([]Row, len(sizes))
+func sized(sizes ...int64) []dialect.Row {
+	rows := make([]dialect.Row, len(sizes))
 	for i, n := range sizes {
 		if rows[i].PayloadSize = &n; i%2 == 0 {
 			rows[i].Payload, rows[i].PayloadSize = make([]byte, n), nil
@@ -31,7 +35,7 @@ func TestBudgetFit(t *testing.T) {
 		{"nothing that is left", 10, []int64{1}, 0, true},
 		{"a large one when something was leased", 1, []int64{11}, 0, true},
 	} {
-		b := CheckoutRequest{Limit: 20, Bytes: 10}.Budget()
+		b := NewBudget(dialect.CheckoutRequest{Limit: 20, Bytes: 10})
 		b.Used = c.used
 		got := b.Fit(sized(c.sizes...))
 		if len(got) != c.fit || b.Cut != c.cut || b.Used != c.used || b.Rows != 20 {
@@ -41,7 +45,7 @@ func TestBudgetFit(t *testing.T) {
 }
 
 func TestBudgetAdd(t *testing.T) {
-	b := CheckoutRequest{Limit: 3, Bytes: 10}.Budget()
+	b := NewBudget(dialect.CheckoutRequest{Limit: 3, Bytes: 10})
 	if got := b.Share(); got != 3 {
 		t.Errorf("the share of 3 rows in 10 bytes is %d, want 3", got)
 	}
@@ -60,7 +64,8 @@ func TestBudgetAdd(t *testing.T) {
 		t.Errorf("got %+v, want 3 rows and more", got)
 	}
 	huge := int64(1 << 40)
-	if b := (CheckoutRequest{Limit: 1}).Budget(); len(b.Fit([]Row{{PayloadSize: &huge}, {PayloadSize: &huge}})) != 2 {
+	b = NewBudget(dialect.CheckoutRequest{Limit: 1})
+	if len(b.Fit([]dialect.Row{{PayloadSize: &huge}, {PayloadSize: &huge}})) != 2 {
 		t.Error("a request without a bound has one")
 	}
 }
