@@ -65,7 +65,7 @@ func (q *Queue) enqueuedOne(out []Enqueued, err error) (uuid.UUID, error) {
 // that either all or none were added; see Enqueue.
 func (q *Queue) EnqueueMany(ctx context.Context, ts []NewTask) (out []Enqueued, err error) {
 	defer q.end("enqueue", len(ts), time.Now(), &err)
-	rows, err := q.newRows(ctx, ts)
+	ts, rows, err := q.newRows(ctx, ts)
 	if err != nil || len(ts) == 0 {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func (q *Queue) EnqueueMany(ctx context.Context, ts []NewTask) (out []Enqueued, 
 // tasks by polling.
 func (q *Queue) EnqueueManyTx(ctx context.Context, tx Tx, ts []NewTask) (out []Enqueued, err error) {
 	defer q.end("enqueue", len(ts), time.Now(), &err)
-	rows, err := q.newRows(ctx, ts)
+	ts, rows, err := q.newRows(ctx, ts)
 	if err != nil || len(ts) == 0 {
 		return nil, err
 	}
@@ -112,26 +112,21 @@ func (q *Queue) EnqueueManyTx(ctx context.Context, tx Tx, ts []NewTask) (out []E
 	return out, nil
 }
 
-// newRows checks tasks and fills in ids and the client's defaults.
-func (q *Queue) newRows(ctx context.Context, ts []NewTask) ([]store.InsertRow, error) {
-	if err := q.check(len(ts)); err != nil {
-		return nil, err
+// newRows returns tasks as the hooks change them, and as rows with ids and the client's defaults. It checks them.
+func (q *Queue) newRows(ctx context.Context, ts []NewTask) ([]NewTask, []store.InsertRow, error) {
+	err := q.check(len(ts))
+	if err == nil {
+		ts, err = q.hooked(ctx, ts)
 	}
-	return q.rows(ts, q.c.addedHeaders(ctx))
-}
-
-// rows is newRows after the check of the queue, with the headers to add.
-func (q *Queue) rows(ts []NewTask, added map[string]string) ([]store.InsertRow, error) {
+	if err != nil {
+		return nil, nil, err
+	}
 	limit := q.c.store.MaxPayload
 	rows := make([]store.InsertRow, len(ts))
 	for i, t := range ts {
-		t.addHeaders(added)
 		headers, err := t.check(limit)
-		if err != nil && len(ts) > 1 {
-			err = fmt.Errorf("task %d of %d: %w", i+1, len(ts), err)
-		}
 		if err != nil {
-			return nil, err
+			return nil, nil, ofMany(i, len(ts), err)
 		}
 		rows[i] = store.InsertRow{
 			ID: t.ID, GivenID: t.ID != uuid.Nil, Kind: t.Kind, Payload: t.Payload, Reference: t.Reference,
@@ -147,7 +142,15 @@ func (q *Queue) rows(ts []NewTask, added map[string]string) ([]store.InsertRow, 
 			rows[i].MaxAttempts = q.c.cfg.maxAttempts
 		}
 	}
-	return rows, nil
+	return ts, rows, nil
+}
+
+// ofMany says in an error about one of n tasks which one it is.
+func ofMany(i, n int, err error) error {
+	if n > 1 {
+		return fmt.Errorf("task %d of %d: %w", i+1, n, err)
+	}
+	return err
 }
 
 func enqueued(rows []store.Inserted) []Enqueued {

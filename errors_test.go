@@ -198,7 +198,7 @@ func TestTablesOfAnotherVersionAreNotTouched(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Close()
-	pool, err := sqlite.Open(t.Context(), dsn)
+	pool, err := sqlite.Open(t.Context(), dsn, nil)
 	check.OK(t, err)
 	defer pool.Close()
 	for name, err := range map[string]error{

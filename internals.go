@@ -2,6 +2,7 @@ package dbq
 
 import (
 	"context"
+	"log/slog"
 	"math"
 	"time"
 
@@ -24,23 +25,27 @@ func (internals) Task(r dialect.Row) Task { return taskOf(r) }
 
 func (internals) Attempt(r sqlrun.AttemptRow) Attempt { return attemptOf(r) }
 
-func (internals) NewRow(ctx context.Context, c *Client) func(q *Queue, t NewTask) (store.InsertRow, error) {
-	added := c.addedHeaders(ctx)
-	return func(q *Queue, t NewTask) (row store.InsertRow, err error) {
-		if err := q.check(1); err != nil {
-			return row, err
-		}
-		rows, err := q.rows([]NewTask{t}, added)
-		if err != nil {
-			return row, err
-		}
-		return rows[0], nil
+func (internals) NewRow(ctx context.Context, q *Queue, t NewTask) (row store.InsertRow, err error) {
+	_, rows, err := q.newRows(ctx, []NewTask{t})
+	if err != nil {
+		return row, err
 	}
+	return rows[0], nil
 }
 
 func (internals) WithClock(now func() time.Time) Option {
 	return func(c *config) error {
 		c.clock = now
+		return nil
+	}
+}
+
+func (internals) ForTest(session func(*sqlrun.Session), logger *slog.Logger) Option {
+	return func(c *config) error {
+		c.session = session
+		if !c.given["WithLogger"] {
+			c.logger = logger
+		}
 		return nil
 	}
 }

@@ -2,7 +2,9 @@ package dbq
 
 import (
 	"context"
+	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/dbq-go/dbq/internal/bounds"
@@ -31,15 +33,19 @@ func WithObserver(observe func(Call)) Option {
 	}
 }
 
-// WithHeaders adds headers to each task that is enqueued, such as those of the trace in ctx. A task's own headers
-// take precedence, and no headers are added to a task if they would exceed MaxHeaders. headers runs once for each
-// call that enqueues. Several functions are called in the order given, and the last value of a header is used.
-func WithHeaders(headers func(ctx context.Context) map[string]string) Option {
+// WithEnqueueHook adds a function that is called with each new task before the task is checked and stored, and with the
+// name of its queue: for rules and defaults of the program, and for headers, such as those of a trace. It may set other
+// values in *t; what the payload and the maps and pointers of t refer to belongs to the caller and must not be changed.
+// If it returns an error, the call returns that error and enqueues nothing.
+//
+// It is called for all tasks that this client enqueues, also those of workflows, of the schedules that it fires and of
+// the HTTP API. It runs on the caller's goroutine and must return quickly. Several hooks are called in the order given.
+func WithEnqueueHook(hook func(ctx context.Context, queue string, t *NewTask) error) Option {
 	return func(c *config) error {
-		if headers == nil {
-			return invalidOption("WithHeaders", "a function")
+		if hook == nil {
+			return invalidOption("WithEnqueueHook", "a function")
 		}
-		c.headers = append(c.headers, headers)
+		c.hooks = append(c.hooks, hook)
 		return nil
 	}
 }
@@ -73,22 +79,24 @@ func (q *Queue) check(n int) error {
 	return bounds.Bulk(n)
 }
 
-// addedHeaders returns the headers for all tasks of an enqueue.
-func (c *Client) addedHeaders(ctx context.Context) map[string]string {
-	var all map[string]string
-	for _, headers := range c.cfg.headers {
-		more := headers(ctx)
-		if all == nil {
-			all = maps.Clone(more) // it is the caller's
-			continue
-		}
-		maps.Copy(all, more)
+// hooked returns new tasks as the hooks change them.
+func (q *Queue) hooked(ctx context.Context, ts []NewTask) ([]NewTask, error) {
+	if len(q.c.cfg.hooks) == 0 {
+		return ts, nil
 	}
-	return all
+	ts = slices.Clone(ts) // they are the caller's
+	for i := range ts {
+		for _, hook := range q.c.cfg.hooks {
+			if err := hook(ctx, q.name, &ts[i]); err != nil {
+				return nil, ofMany(i, len(ts), fmt.Errorf("refused by a hook: %w", err))
+			}
+		}
+	}
+	return ts, nil
 }
 
-// addHeaders adds headers to a task if they fit.
-func (t *NewTask) addHeaders(added map[string]string) {
+// AddHeaders adds headers to a task: those that it does not have, or none if all together would exceed MaxHeaders.
+func (t *NewTask) AddHeaders(added map[string]string) {
 	if len(added) == 0 {
 		return
 	}

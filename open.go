@@ -85,6 +85,9 @@ func bareClient(ctx context.Context, pool dialect.Pool, d dialect.Dialect, dsn s
 		}
 	}
 	session := sqlrun.NewSession(d, pool, server, cfg.names)
+	if cfg.session != nil {
+		cfg.session(session)
+	}
 	if err := session.Texts.CheckPrivate(); err != nil {
 		return nil, openError(d, dsn, err)
 	}

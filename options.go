@@ -13,10 +13,11 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/dsnredact"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 )
 
 // Option configures a client. Open, New and Migrate return ErrOption if a value is invalid or an option is given
-// twice. WithObserver and WithHeaders can be given several times; all of them are called, in the order given.
+// twice. WithObserver and WithEnqueueHook can be given several times; all of them are called, in the order given.
 type Option func(*config) error
 
 // setting is an Option that may be given once. Unless ok, its value is refused; allowed says which values are not.
@@ -58,11 +59,12 @@ type config struct {
 
 	withoutNotify bool
 	observe       []func(Call)
-	headers       []func(ctx context.Context) map[string]string
+	hooks         []func(ctx context.Context, queue string, t *NewTask) error
 	clock         func() time.Time
 	password      dialect.Password
 	txDB          *sql.DB
-	given         map[string]bool // options that can be given only once
+	session       func(*sqlrun.Session) // changes the statements; nil outside of package dbqtest
+	given         map[string]bool       // options that can be given only once
 }
 
 // DefaultMaxAttempts is the limit of attempts if neither the task nor the client sets one.

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/sqlite"
@@ -61,7 +62,7 @@ func TestRefusedOptions(t *testing.T) {
 	for name, opt := range map[string]Option{
 		"prefix empty":            WithPrefix(""),
 		"no observer":             WithObserver(nil),
-		"no headers":              WithHeaders(nil),
+		"no hook":                 WithEnqueueHook(nil),
 		"prefix upper case":       WithPrefix("Dbq_"),
 		"prefix with digit first": WithPrefix("1q"),
 		"prefix with quote":       WithPrefix(`q"; DROP TABLE x; --`),
@@ -118,30 +119,58 @@ func TestRepeatedOptionIsRefused(t *testing.T) {
 	}
 }
 
-func TestObserversAndHeadersAreChained(t *testing.T) {
+func TestObserversAreChained(t *testing.T) {
 	t.Parallel()
 	var calls []string
 	observe := func(name string) Option {
 		return WithObserver(func(e Call) { calls = append(calls, name+" "+e.Op) })
 	}
-	headers := func(h map[string]string) Option {
-		return WithHeaders(func(context.Context) map[string]string { return h })
-	}
-	trace := map[string]string{"a": "first", "b": "first"}
-	second := map[string]string{"b": "second", "c": "second"}
-	c := inMemory(t, observe("metrics"), observe("traces"), headers(trace), headers(second), headers(nil))
-	id, err := c.Queue("q").Enqueue(t.Context(), NewTask{Headers: map[string]string{"c": "its own"}})
+	c := inMemory(t, observe("metrics"), observe("traces"))
+	_, err := c.Queue("q").Enqueue(t.Context(), NewTask{})
 	check.OK(t, err)
 	if want := []string{"metrics enqueue", "traces enqueue"}; !slices.Equal(calls, want) {
 		t.Errorf("observers were called as %q, want %q", calls, want)
 	}
-	task, err := c.Get(t.Context(), id)
-	want := map[string]string{"a": "first", "b": "second", "c": "its own"}
-	if err != nil || !maps.Equal(task.Headers, want) {
-		t.Errorf("got headers %v, %v, want %v", task.Headers, err, want)
+}
+
+func TestEnqueueHooksChangeAndRefuseTasks(t *testing.T) {
+	t.Parallel()
+	errLate := errors.New("too late")
+	hook := func(h map[string]string) Option {
+		return WithEnqueueHook(func(_ context.Context, queue string, task *NewTask) error {
+			task.AddHeaders(h)
+			if task.Kind == "refused" {
+				return errLate
+			}
+			task.Kind, task.Delay = queue+task.Kind, time.Hour
+			return nil
+		})
 	}
-	if want := map[string]string{"a": "first", "b": "first"}; !maps.Equal(trace, want) {
-		t.Errorf("the headers function's own map became %v", trace)
+	first, second := map[string]string{"a": "first", "b": "first"}, map[string]string{"b": "second", "c": "second"}
+	c := inMemory(t, hook(first), hook(second), hook(nil))
+	q := c.Queue("q")
+	own := map[string]string{"c": "its own"}
+	given := []NewTask{{Kind: "1", Headers: own}, {Kind: "2"}}
+	out, err := q.EnqueueMany(t.Context(), given)
+	check.OK(t, err)
+	if given[0].Kind != "1" || len(given[0].Headers) != 1 || len(own) != 1 || len(first) != 2 {
+		t.Errorf("what the caller and the hooks passed became %v and %v", given[0], first)
+	}
+	task, err := c.Get(t.Context(), out[0].ID)
+	want := map[string]string{"a": "first", "b": "first", "c": "its own"}
+	if err != nil || task.Kind != "qqq1" || !maps.Equal(task.Headers, want) || task.Due.Sub(task.Created) != time.Hour {
+		t.Errorf("got %+v, %v, want the kind qqq1, the headers %v and an hour's delay", task, err, want)
+	}
+	_, err = q.EnqueueMany(t.Context(), []NewTask{{Kind: "3"}, {Kind: "refused"}})
+	if !errors.Is(err, errLate) || !strings.Contains(err.Error(), "task 2 of 2: refused by a hook: too late") {
+		t.Errorf("got %v", err)
+	}
+	full := map[string]string{"x": strings.Repeat("x", MaxHeaders-9)}
+	if _, err := q.Enqueue(t.Context(), NewTask{Headers: full}); err != nil {
+		t.Errorf("a task without room for more headers: %v", err)
+	}
+	if got, err := q.Checkout(t.Context(), 10, time.Minute); len(got) != 0 || err != nil {
+		t.Errorf("got %v, %v, want no task, as all are delayed", got, err)
 	}
 }
 

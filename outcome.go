@@ -9,8 +9,8 @@ import (
 	"github.com/dbq-go/dbq/state"
 )
 
-// Outcome describes how an attempt ends. A handler of package worker returns one, and Queue.Settle takes one. The
-// zero value is Completed(nil). An Outcome is a plain value and can be used for several tasks.
+// Outcome describes how an attempt ends. A handler of package worker returns one, also as an error, and Queue.Settle
+// takes one. The zero value is Completed(nil). An Outcome is a plain value and can be used for several tasks.
 type Outcome struct {
 	end    ending
 	when   int64 // nanoseconds for retryIn and released, microseconds since 1970 for retryAt
@@ -136,43 +136,34 @@ func (o Outcome) String() string {
 	return name
 }
 
-// Err returns the outcome as an error, for a function that returns an error: nil for Completed(nil), and otherwise an
-// error that OutcomeOf turns back into this outcome. The error wraps the cause and has its text.
-func (o Outcome) Err() error {
-	if o.end == completed && o.result == nil {
-		return nil
+// Error returns the text of the cause, or what String returns if there is none. An Outcome is an error, so that a
+// function that returns an error can return one: `return dbq.Parked(err)`. A nil error is Completed(nil).
+func (o Outcome) Error() string {
+	if o.cause == nil {
+		return o.String()
 	}
-	return &outcomeError{o}
+	return o.cause.Error()
 }
 
-// OutcomeOf returns the outcome for an error: Completed(nil) for nil, the original outcome for an error from
-// Outcome.Err, and Failed(err) for any other. If an error wraps one from Err, it becomes the cause of the outcome.
+// Unwrap returns the cause.
+func (o Outcome) Unwrap() error { return o.cause }
+
+// OutcomeOf returns the outcome for an error: Completed(nil) for nil, the Outcome that err is or wraps, and Failed(err)
+// for any other. If err wraps an Outcome with a cause, err becomes the cause.
 func OutcomeOf(err error) Outcome {
 	if err == nil {
 		return Outcome{}
 	}
-	var carrier *outcomeError
-	if !errors.As(err, &carrier) {
+	var o Outcome
+	if !errors.As(err, &o) {
 		return Failed(err)
 	}
-	o := carrier.outcome
-	if o.cause != nil && err != error(carrier) {
+	if _, itself := err.(Outcome); !itself && o.cause != nil {
 		o.cause = err
 		o.result = []byte(err.Error())
 	}
 	return o
 }
-
-type outcomeError struct{ outcome Outcome }
-
-func (e *outcomeError) Error() string {
-	if e.outcome.cause == nil {
-		return e.outcome.String()
-	}
-	return e.outcome.cause.Error()
-}
-
-func (e *outcomeError) Unwrap() error { return e.outcome.cause }
 
 func (o *Outcome) in() time.Duration { return time.Duration(o.when) }
 func (o *Outcome) at() time.Time     { return time.UnixMicro(o.when) }

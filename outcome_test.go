@@ -33,34 +33,38 @@ func TestOutcomesAsErrors(t *testing.T) {
 		{dbq.Released(time.Second), "released in 1s", state.Release, nil, false},
 		{dbq.Released(0).WithResult([]byte("half")), "released in 0s", state.Release, nil, false},
 	} {
-		again := dbq.OutcomeOf(c.outcome.Err())
+		again := dbq.OutcomeOf(c.outcome)
 		for _, o := range []dbq.Outcome{c.outcome, again} {
 			if o.String() != c.text || o.Event() != c.event || o.Retries() != c.retries || !errors.Is(o.Cause(), c.cause) ||
 				string(o.Result()) != string(c.outcome.Result()) || o.Deletes() != c.outcome.Deletes() {
-				t.Errorf("%v: got %v with %q because of %v", c.outcome, o, o.Result(), o.Cause())
+				t.Errorf("%s: got %s with %q because of %v", c.text, o.String(), o.Result(), o.Cause())
 			}
 		}
-		if err := c.outcome.Err(); c.cause != nil && (!errors.Is(err, boom) || err.Error() != "boom") {
-			t.Errorf("%v: its error is %v", c.outcome, err)
+		text := c.text
+		if c.cause != nil {
+			text = "boom"
+		}
+		if err := error(c.outcome); errors.Is(err, boom) != (c.cause != nil) || err.Error() != text {
+			t.Errorf("%s: as an error it is %q", c.text, err)
 		}
 	}
-	if err := (dbq.Completed(nil)).Err(); err != nil {
-		t.Errorf("a completion without a result: got the error %v, want none", err)
+	if o := dbq.OutcomeOf(nil); o.String() != "completed" || o.Result() != nil {
+		t.Errorf("no error is %q with the result %q, want a completion without one", o.String(), o.Result())
 	}
 }
 
 func TestErrorsAsOutcomes(t *testing.T) {
 	boom := errors.New("boom")
 	if o := dbq.OutcomeOf(boom); !o.UsesBackoff() || !errors.Is(o.Cause(), boom) || string(o.Result()) != "boom" {
-		t.Errorf("an error: got %v because of %v", o, o.Cause())
+		t.Errorf("an error: got %s because of %v", o.String(), o.Cause())
 	}
-	wrapped := fmt.Errorf("send: %w", dbq.Parked(boom).Err())
+	wrapped := fmt.Errorf("send: %w", dbq.Parked(boom))
 	if o := dbq.OutcomeOf(wrapped); o.String() != "parked" || !errors.Is(o.Cause(), boom) ||
 		string(o.Result()) != "send: boom" {
-		t.Errorf("a wrapped outcome: got %v with %q", o, o.Result())
+		t.Errorf("a wrapped outcome: got %s with %q", o.String(), o.Result())
 	}
-	if o := dbq.OutcomeOf(fmt.Errorf("later: %w", dbq.Released(time.Hour).Err())); o.String() != "released in 1h0m0s" {
-		t.Errorf("a wrapped release: got %v", o)
+	if o := dbq.OutcomeOf(fmt.Errorf("later: %w", dbq.Released(time.Hour))); o.String() != "released in 1h0m0s" {
+		t.Errorf("a wrapped release: got %s", o.String())
 	}
 }
 

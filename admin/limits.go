@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -55,8 +56,17 @@ type Rate struct {
 
 // QueueLimits returns the limits of a queue, or the zero value if it has none.
 func (a *Admin) QueueLimits(ctx context.Context, queue string) (QueueLimits, error) {
-	l, _, err := a.store.Limits(ctx, queue)
-	return limitsOf(l), a.wrap("limits", queue, err)
+	l, err := a.store.Limits(ctx, queue)
+	return limitsOf(l.Limits), a.wrap("limits", queue, err)
+}
+
+// DeclaredLimits returns the limits of a queue that a program has declared, and whether any are.
+func (a *Admin) DeclaredLimits(ctx context.Context, queue string) (l QueueLimits, declared bool, err error) {
+	stored, err := a.store.Limits(ctx, queue)
+	if stored.Declared == nil || err != nil {
+		return l, false, a.wrap("limits", queue, err)
+	}
+	return limitsOf(*stored.Declared), true, nil
 }
 
 // ConfigureLimits changes the limits of a queue atomically, while its workers run: concurrent updates to different
@@ -67,20 +77,60 @@ func (a *Admin) QueueLimits(ctx context.Context, queue string) (QueueLimits, err
 func (a *Admin) ConfigureLimits(
 	ctx context.Context, queue string, change func(*QueueLimits), opts ...Option,
 ) error {
+	return a.setLimits(ctx, "configure limits", queue, opts, func(q *store.QueueLimits) error {
+		l := limitsOf(q.Limits)
+		change(&l)
+		next := l.stored()
+		if next == q.Limits && next != (store.Limits{}) { // none may be some that cannot be read
+			return errUnchanged
+		}
+		q.Limits, q.Changed = next, true
+		return nil
+	})
+}
+
+// DeclareLimits sets the limits of a queue that are defined in code: call it when the program starts. They are in force
+// until an operator changes the limits by ConfigureLimits, also from the command line, the console or the HTTP API.
+// Then the operator's limits are, until ResetLimits. Limits that an operator has set before the first declaration stay
+// too. If programs declare different limits, the last declaration counts. The zero value withdraws it.
+func (a *Admin) DeclareLimits(ctx context.Context, queue string, l QueueLimits, opts ...Option) error {
+	return a.setLimits(ctx, "declare limits", queue, opts, func(q *store.QueueLimits) error {
+		next := l.stored()
+		if q.Declared == nil && next == (store.Limits{}) || q.Declared != nil && *q.Declared == next {
+			return errUnchanged
+		}
+		q.Changed = q.Changed || q.Declared == nil && q.Limits != store.Limits{}
+		if q.Declared = &next; next == (store.Limits{}) {
+			q.Declared = nil
+		}
+		if !q.Changed {
+			q.Limits = next
+		}
+		return nil
+	})
+}
+
+// ResetLimits replaces the limits of a queue by those that a program has declared. If none are declared, it returns
+// dbq.ErrNotFound and changes nothing.
+func (a *Admin) ResetLimits(ctx context.Context, queue string, opts ...Option) error {
+	return a.setLimits(ctx, "reset limits", queue, opts, func(q *store.QueueLimits) error {
+		if q.Declared == nil {
+			return fmt.Errorf("%w: no program declares limits of the queue", dbq.ErrNotFound)
+		}
+		q.Limits, q.Changed = *q.Declared, false
+		return nil
+	})
+}
+
+func (a *Admin) setLimits(
+	ctx context.Context, op, queue string, opts []Option, change func(*store.QueueLimits) error,
+) error {
 	err := bounds.QueueName(queue)
 	if err == nil {
 		ctx, _, err = a.audited(ctx, opts, store.Audit{Action: "limit queue", Queue: queue})
 	}
 	if err == nil {
-		err = a.store.SetLimits(ctx, queue, func(stored store.Limits) (store.Limits, error) {
-			l := limitsOf(stored)
-			change(&l)
-			next := l.stored()
-			if next == stored && next != (store.Limits{}) { // none may be some that cannot be read
-				return next, errUnchanged
-			}
-			return next, nil
-		})
+		err = a.store.SetLimits(ctx, queue, change)
 	}
 	if errors.Is(err, errUnchanged) {
 		return nil
@@ -89,7 +139,7 @@ func (a *Admin) ConfigureLimits(
 		a.core.Wake.WakeControl(queue)
 		a.core.Wake.WakeTasks(queue, dbq.MaxCheckout)
 	}
-	return a.wrap("configure limits", queue, err)
+	return a.wrap(op, queue, err)
 }
 
 // errUnchanged ends the transaction of a change that changes nothing: nothing is written, and the audit has no entry.

@@ -39,6 +39,8 @@ type QueueInfo struct {
 	Reason   string        `json:"reason,omitempty"`
 	Settings QueueSettings `json:"settings"`
 	Limits   QueueLimits   `json:"limits"`
+	// DeclaredLimits are those of DeclareLimits, or nil. They are in force unless an operator has changed the limits.
+	DeclaredLimits *QueueLimits `json:"declared_limits,omitempty"`
 }
 
 // Queues lists the queues that are paused, or have settings or limits, ordered by name. Stats lists those that have
@@ -47,7 +49,15 @@ func (a *Admin) Queues(ctx context.Context) ([]QueueInfo, error) {
 	queues, err := a.core.Control.Queues(ctx)
 	var out []QueueInfo
 	for _, q := range queues {
-		out = append(out, QueueInfo{q.Name, q.Paused, q.Since, q.By, q.Reason, settingsOf(q.Settings), limitsOf(q.Limits)})
+		info := QueueInfo{
+			Queue: q.Name, Paused: q.Paused, Since: q.Since, By: q.By, Reason: q.Reason,
+			Settings: settingsOf(q.Settings), Limits: limitsOf(q.Limits.Limits),
+		}
+		if q.Limits.Declared != nil {
+			declared := limitsOf(*q.Limits.Declared)
+			info.DeclaredLimits = &declared
+		}
+		out = append(out, info)
 	}
 	return out, err
 }

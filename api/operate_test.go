@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/dbq-go/dbq"
+	operators "github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/schedule"
@@ -193,6 +194,15 @@ func TestQueuesAreConfigured(t *testing.T) {
 		t.Errorf("limits: %v", got)
 	}
 	s.refused(422, "option", "PATCH", mail+"/limits", `{"key_rate_burst":0}`)
+	s.refused(404, "not-found", "DELETE", mail+"/limits", "")
+	check.OK(t, operators.New(s.client).DeclareLimits(t.Context(), "mail", operators.QueueLimits{Leased: 4}))
+	if got := one(t, s.must(200, "GET", "/v1/db/shop/queues", ""), "queues"); fmt.Sprint(got["declared_limits"]) !=
+		"map[leased:4]" || fmt.Sprint(got["limits"]) == "map[leased:4]" {
+		t.Errorf("with declared limits: %v", got)
+	}
+	if got := fmt.Sprint(s.must(200, "DELETE", mail+"/limits", "")); got != "map[leased:4]" {
+		t.Errorf("the reset limits: %v", got)
+	}
 	if q["paused"] != true || q["by"] != "ann" || q["reason"] != "a test" {
 		t.Errorf("paused: %v", q)
 	}

@@ -103,3 +103,16 @@ func (a *API) configure(ctx context.Context, in *configureQueue[admin.QueueSetti
 	}
 	return configuring(a, (*admin.Admin).ConfigureQueue)(ctx, in)
 }
+
+// resetLimits sets the limits that a program has declared.
+func (a *API) resetLimits(ctx context.Context, in *InQueue) (*got[admin.QueueLimits], error) {
+	d, _, err := a.open(ctx, auth.Configure, in.Database, in.Queue)
+	if err == nil {
+		err = d.admin.ResetLimits(ctx, in.Queue)
+	}
+	if err != nil {
+		return nil, err
+	}
+	now, err := d.admin.QueueLimits(ctx, in.Queue)
+	return &got[admin.QueueLimits]{now}, err
+}

@@ -89,6 +89,8 @@ func (a *API) register() (http.Handler, []byte, error) {
 		reading(a, (*admin.Admin).QueueLimits))
 	add(r, "change-limits", auth.Configure, "PATCH", pathQueue+"/limits", "Change limits of a queue",
 		configuring(a, (*admin.Admin).ConfigureLimits))
+	add(r, "reset-limits", auth.Configure, "DELETE", pathQueue+"/limits",
+		"Reset the limits of a queue to those that its program declares", a.resetLimits)
 	add(r, "list-workers", auth.Read, "GET", pathDatabase+"/workers", "List workers", a.listWorkers)
 	add(r, "command-worker", auth.Configure, "POST", pathDatabase+"/workers/command", "Pause, resume or stop a worker",
 		a.commandWorker)

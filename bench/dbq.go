@@ -213,7 +213,7 @@ func (d *dbqTasks) runWorker(ctx context.Context, stop <-chan struct{}, handled 
 				handled(number)
 			}
 			if d.deletes {
-				return dbq.Deleted().Err()
+				return dbq.Deleted()
 			}
 			return nil
 		}),

@@ -167,6 +167,7 @@ func (c *Console) routes() http.Handler {
 		"POST /db/{database}/queue/pause":         c.pauseQueue,
 		"POST /db/{database}/queue/resume":        c.resumeQueue,
 		"POST /db/{database}/queue/limits":        c.limitQueue,
+		"POST /db/{database}/queue/limits/reset":  c.resetLimits,
 		"POST /db/{database}/queue/settings":      c.configureQueue,
 		"GET /db/{database}/tasks":                c.tasksPage,
 		"GET /db/{database}/poison":               c.poisonPage,

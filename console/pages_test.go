@@ -259,6 +259,16 @@ func TestQueueIsPausedAndConfigured(t *testing.T) {
 	}
 	s.shows(s.get(200, "/db/shop/queue", "queue", "mail"), `value="10"`, `value="45s"`)
 	s.shows(s.post(422, "/db/shop/queue/limits", "queue", "mail", "leased", "many"), "whole number")
+
+	const declared, reset = "A program declares", "/db/shop/queue/limits/reset"
+	s.hides(s.get(200, "/db/shop/queue", "queue", "mail"), declared)
+	check.OK(t, ops.DeclareLimits(t.Context(), "mail", admin.QueueLimits{Leased: 77}))
+	s.shows(s.get(200, "/db/shop/queue", "queue", "mail"), declared, "77", reset)
+	s.post(303, reset, "queue", "mail")
+	if l, err = ops.QueueLimits(t.Context(), "mail"); err != nil || l != (admin.QueueLimits{Leased: 77}) {
+		t.Errorf("after the reset, the limits are %+v, %v", l, err)
+	}
+	s.hides(s.get(200, "/db/shop/queue", "queue", "mail"), declared)
 }
 
 func TestServerPageShowsTheConformanceReport(t *testing.T) {

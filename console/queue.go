@@ -1,6 +1,7 @@
 package console
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
@@ -39,6 +40,7 @@ func (v *visit) showQueue(again refusal) error {
 		Workers  []admin.WorkerInfo
 		Settings admin.QueueSettings
 		Limits   admin.QueueLimits
+		Declared string // limits that a program declares, if others are in force
 		Notes    []finding
 		Series   series
 		Whole    bool
@@ -79,6 +81,14 @@ func (v *visit) showQueue(again refusal) error {
 	}
 	if page.Limits, err = v.db.admin.QueueLimits(v.ctx(), queue); err != nil {
 		return err
+	}
+	declared, some, err := v.db.admin.DeclaredLimits(v.ctx(), queue)
+	if err != nil {
+		return err
+	}
+	if some && declared != page.Limits {
+		text, _ := json.Marshal(declared) // it has only numbers and texts
+		page.Declared = string(text)
 	}
 	v.show(again.status(), "queue", "Queue "+queue, page)
 	return nil
@@ -150,6 +160,11 @@ func (v *visit) limitQueue() error {
 		})
 		return unlessOutdated(outdated, err)
 	})
+}
+
+func (c *Console) resetLimits(v *visit) error {
+	return v.changeQueue(auth.Configure, "The limits are those that the program declares.",
+		func(queue string) error { return v.db.admin.ResetLimits(v.ctx(), queue) })
 }
 
 // field is a field of a form, and the number or duration that it sets.

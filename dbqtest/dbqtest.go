@@ -1,6 +1,6 @@
-// Package dbqtest helps to test programs that use dbq. Each test gets its own database, a SQLite file in a temporary
-// directory. The test runs workers step by step, advances the database's clock instead of waiting, and reads the
-// enqueued tasks.
+// Package dbqtest helps to test programs that use dbq. Each test gets tables of its own: New makes them in a SQLite
+// file, and Open in a database of the engine that the program uses. The test runs workers step by step, advances the
+// database's clock instead of waiting, and reads what was enqueued.
 //
 //	db := dbqtest.New(t)
 //	signUp(ctx, db.Client, "ann@example.com")                    // the code under test enqueues
@@ -8,50 +8,110 @@
 //	db.Run(worker.Worker{Queue: db.Queue("mail"), Handler: mux}) // works until nothing is due
 //	db.Advance(time.Hour)                                        // its retry is due
 //
-// Except for the clock, the code is the same as in production on SQLite. The conformance suite checks that the other
-// engines behave the same.
+// Except for the clock, the code is the same as in production. docs/testing.md shows what else a test can do.
 package dbqtest
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	_ "github.com/dbq-go/dbq/dialect/sqlite" // New uses it
+	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/worker"
 )
 
-// DB is a database with dbq's tables for one test. A failure of the database ends the test.
+// DB is a client with dbq's tables for one test. A failure of the database ends the test.
 type DB struct {
 	*dbq.Client
-	t testing.TB
+	t     testing.TB
+	clock clock
+
+	mu      sync.Mutex
+	tasks   []recorded
+	inline  []worker.Worker
+	running bool // Inline's workers run
 }
 
-// New returns a database that is removed when the test ends. The options are those of dbq.Open.
+// New returns a database that is removed when the test ends. The options are those of dbq.Open. The client and its
+// workers log to t, unless the options have a logger.
 func New(t testing.TB, opts ...dbq.Option) *DB {
 	t.Helper()
-	dsn := scheme + ":" + filepath.Join(t.TempDir(), "queue.db") + "?synchronous=normal"
-	c, err := dbq.Open(t.Context(), dsn, append(opts, dbq.WithMigrate())...)
+	return open(t, "sqlite:"+filepath.Join(t.TempDir(), "queue.db")+"?synchronous=normal", "dbq_", opts)
+}
+
+// Open is New in a database of any engine whose dialect the test imports. The tables of each test have a prefix of
+// their own, so that tests can run at the same time, and are dropped when the test ends. The user of the DSN must be
+// allowed to create tables. opts must not have WithPrefix or WithSchema.
+func Open(t testing.TB, dsn string, opts ...dbq.Option) *DB {
+	t.Helper()
+	prefix := "t" + dbq.NewID().String()[24:] + "_"
+	t.Cleanup(func() { // after the client is closed
+		if err := drop(context.WithoutCancel(t.Context()), dsn, prefix); err != nil {
+			t.Errorf("dbqtest: dropping the tables with the prefix %s: %v", prefix, err)
+		}
+	})
+	return open(t, dsn, prefix, opts)
+}
+
+func drop(ctx context.Context, dsn, prefix string) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	c, err := dbq.Open(ctx, dsn, dbq.WithPrefix(prefix))
 	if err != nil {
-		t.Fatalf("dbqtest: %v", err)
+		return err
 	}
+	defer c.Close()
+	_, err = c.DB().ExecContext(ctx, "DROP TABLE "+clockTable(prefix))
+	return errors.Join(err, access.Of(c).Store.DropTables(ctx))
+}
+
+func open(t testing.TB, dsn, prefix string, opts []dbq.Option) *DB {
+	t.Helper()
+	log := &logWriter{t: t}
+	t.Cleanup(log.end)
+	d := &DB{t: t, clock: clock{clockTable(prefix)}}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("dbqtest: %v", err)
+		}
+	}
+	must(d.clock.create(t.Context(), dsn))
+	opts = append(opts[:len(opts):len(opts)], dbq.WithPrefix(prefix), dbq.WithMigrate(), dbq.WithEnqueueHook(d.record),
+		dbq.WithObserver(d.runInline), access.ForTest(d.clock.move, log.logger()))
+	c, err := dbq.Open(t.Context(), dsn, opts...)
+	must(err)
+	d.Client = c
 	t.Cleanup(func() { c.Close() })
-	return &DB{Client: c, t: t}
+	return d
 }
 
 // Advance moves the database's clock forward: delayed tasks and retries become due, and leases expire. Step and Run
 // see the change immediately, a worker in the background at its next poll. A worker's deadlines by its own clock do
-// not change.
+// not change, and neither does the clock of the view dbq_enqueue.
 func (d *DB) Advance(by time.Duration) {
 	d.t.Helper()
 	if by < 0 {
 		d.t.Fatalf("dbqtest: the clock cannot go back by %v", -by)
 	}
-	_, err := d.DB().ExecContext(d.context(), "UPDATE dbqtest_clock SET micros = micros + ?", by.Microseconds())
-	if err != nil {
+	if err := d.clock.advance(d.context(), d.DB(), by); err != nil {
 		d.t.Fatalf("dbqtest: advancing the clock: %v", err)
+	}
+}
+
+// Fire enqueues the tasks of the schedules that are due; advance the clock first. schedules is schedule.New(db.Client).
+func (d *DB) Fire(schedules interface {
+	Fire(ctx context.Context) error
+}) {
+	d.t.Helper()
+	if err := schedules.Fire(d.context()); err != nil {
+		d.t.Fatalf("dbqtest: %v", err)
 	}
 }
 

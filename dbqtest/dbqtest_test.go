@@ -10,6 +10,8 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/internal/check"
+	"github.com/dbq-go/dbq/schedule"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -150,5 +152,95 @@ func TestErrorsAreShownWhole(t *testing.T) {
 	_, err := db.Queue("q").Enqueue(t.Context(), dbq.NewTask{Kind: strings.Repeat("x", 2001)})
 	if !errors.Is(err, dbq.ErrInvalid) || !strings.Contains(err.Error(), "2001") {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestEnqueuedSeesEachNewTask(t *testing.T) {
+	t.Parallel()
+	db := dbqtest.New(t)
+	db.WantNothingEnqueued()
+	tx, err := db.DB().BeginTx(t.Context(), nil)
+	check.OK(t, err)
+	_, err = ship.EnqueueTx(t.Context(), tx, db.Client, order{"a pen"}, func(n *dbq.NewTask) {
+		n.Delay, n.Key, n.Priority, n.Reference = time.Hour, "ann", 3, "o1"
+	})
+	check.OK(t, err)
+	got := dbqtest.Enqueued(db, ship)
+	if len(got) != 1 || got[0].Value.Item != "a pen" || got[0].Queue != "orders" || got[0].Delay != time.Hour ||
+		got[0].Key != "ann" || got[0].Priority != 3 || got[0].Reference != "o1" {
+		t.Errorf("in the open transaction: %+v", got)
+	}
+	check.OK(t, tx.Rollback())
+	if got := dbqtest.Waiting(db, ship); len(got) != 0 {
+		t.Errorf("after the rollback, %v waits", got)
+	}
+	if got := dbqtest.Enqueued(db, dbq.Kind[string]{Name: "other"}); len(got) != 0 {
+		t.Errorf("of another kind: %v", got)
+	}
+}
+
+func TestPerformHandlesOneTaskOnce(t *testing.T) {
+	t.Parallel()
+	db := dbqtest.New(t)
+	check.OK(t, buy(t.Context(), db.Client, "another one"))
+	var items []string
+	mux := worker.NewMux()
+	worker.HandleResult(mux, ship, func(ctx context.Context, task dbq.Task, o order) (string, error) {
+		items = append(items, o.Item)
+		if worker.Client(ctx) == nil || worker.SetProgress(ctx, []byte("half")) != nil {
+			t.Error("the handler's context has no worker")
+		}
+		if o.Item == "" {
+			return "", dbq.Parked(errors.New("no item"))
+		}
+		return "sent to " + task.Key, nil
+	})
+	task, outcome := dbqtest.Perform(db, mux, ship, order{"a book"}, func(n *dbq.NewTask) { n.Key = "ann" })
+	if task.State != dbq.StateCompleted || string(task.Result) != `"sent to ann"` || outcome.Cause() != nil {
+		t.Errorf("got %v with %q, %v", task.State, task.Result, outcome)
+	}
+	if task, outcome := dbqtest.Perform(db, mux, ship, order{}); !task.Parked() || outcome.String() != "parked" {
+		t.Errorf("without an item: %v, %v", task.State, outcome)
+	}
+	if len(items) != 2 {
+		t.Errorf("the handler got %q", items)
+	}
+	db.WantTasks("orders", dbq.StateCreated, 1)
+}
+
+func TestInlineHandlesWhatIsEnqueued(t *testing.T) {
+	t.Parallel()
+	db := dbqtest.New(t)
+	mail := dbq.Kind[string]{Name: "mail", Queue: "mails"}
+	mux := worker.NewMux()
+	worker.Handle(mux, ship, func(ctx context.Context, _ dbq.Task, o order) error {
+		_, err := mail.Enqueue(ctx, worker.Client(ctx), "shipped "+o.Item)
+		return err
+	})
+	var mails []string
+	worker.Handle(mux, mail, func(_ context.Context, _ dbq.Task, text string) error {
+		mails = append(mails, text)
+		return nil
+	})
+	db.Inline(worker.Worker{Queue: db.Queue("orders"), Handler: mux},
+		worker.Worker{Queue: db.Queue("mails"), Handler: mux})
+	check.OK(t, buy(t.Context(), db.Client, "a book"))
+	if len(mails) != 1 || mails[0] != "shipped a book" {
+		t.Errorf("when the enqueue returned, the mails were %q", mails)
+	}
+}
+
+func TestSchedulesFireByAStep(t *testing.T) {
+	t.Parallel()
+	db := dbqtest.New(t)
+	s := schedule.For(ship, order{"a paper"}, schedule.Schedule{Name: "daily", Cron: "0 6 * * *"})
+	check.OK(t, schedule.New(db.Client).Put(t.Context(), s))
+	db.Fire(schedule.New(db.Client))
+	db.WantTasks("orders", dbq.StateCreated, 0)
+	db.Advance(24 * time.Hour)
+	db.Fire(schedule.New(db.Client))
+	db.Fire(schedule.New(db.Client))
+	if got := dbqtest.Only(db, ship); got.Item != "a paper" {
+		t.Errorf("the schedule enqueued %q", got.Item)
 	}
 }

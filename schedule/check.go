@@ -33,6 +33,9 @@ func invalid(field string, err error) error {
 // Check returns the error with which Put would refuse the Schedule: a FieldError for its first invalid field, or nil.
 // It does not check the size, and not whether At has passed.
 func (d Schedule) Check() error {
+	if d.err != nil {
+		return invalid("Task", d.err)
+	}
 	if err := bounds.Text(d.Name, 1, MaxName, ErrDefinition, "name"); err != nil {
 		return invalid("Name", err)
 	}

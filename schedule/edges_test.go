@@ -24,7 +24,7 @@ func TestLargestPayloadFires(t *testing.T) {
 	t.Log("payload", size)
 	for range 3 {
 		f.db.Advance(time.Hour)
-		if err := f.s.FireDue(t.Context()); err != nil {
+		if err := f.s.Fire(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}

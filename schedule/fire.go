@@ -97,6 +97,13 @@ func (s *Schedules) Run(ctx context.Context) error {
 	}
 }
 
+// Fire fires the schedules that are due now, once, and returns: for a process that something else starts from time to
+// time, and for tests. Run does so until its context ends.
+func (s *Schedules) Fire(ctx context.Context) error {
+	_, err := s.fireDue(ctx)
+	return s.wrap("fire schedules", "", err)
+}
+
 // poke wakes this process's own Run after a change.
 func (s *Schedules) poke() {
 	select {

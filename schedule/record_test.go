@@ -95,7 +95,7 @@ func TestTimesFarAheadAreCorrected(t *testing.T) {
 	} {
 		for by, correct := range map[string]func(s *Schedules) error{
 			"Put": func(s *Schedules) error { return s.Put(t.Context(), c.d) },
-			"Run": func(s *Schedules) error { return s.FireDue(t.Context()) },
+			"Run": func(s *Schedules) error { return s.Fire(t.Context()) },
 		} {
 			t.Run(name+" by "+by, func(t *testing.T) {
 				t.Parallel()
@@ -216,7 +216,7 @@ func TestTogetherHasABound(t *testing.T) {
 	if err != nil || len(rest) != 2 || len(db.Tasks("q")) != 300 {
 		t.Errorf("%v: %d of 3 are left, %d tasks", err, len(rest), len(db.Tasks("q")))
 	}
-	if err := s.FireDue(ctx); err != nil || len(db.Tasks("q")) != 900 {
+	if err := s.Fire(ctx); err != nil || len(db.Tasks("q")) != 900 {
 		t.Errorf("%v: %d tasks in the end, want 900", err, len(db.Tasks("q")))
 	}
 }
@@ -236,7 +236,7 @@ func TestSlowGroupFiresOneByOne(t *testing.T) {
 	ended := make(chan error, 1)
 	time.AfterFunc(groupWait+patience/4, func() { ended <- tx.Rollback() })
 	begin := time.Now()
-	if err := s.FireDue(ctx); err != nil || len(db.Tasks("q")) != 3 || time.Since(begin) < groupWait {
+	if err := s.Fire(ctx); err != nil || len(db.Tasks("q")) != 3 || time.Since(begin) < groupWait {
 		t.Errorf("%d tasks of 3 schedules after %v, %v", len(db.Tasks("q")), time.Since(begin), err)
 	}
 	if err := <-ended; err != nil {

@@ -70,6 +70,19 @@ type Schedule struct {
 	NoOverlap bool
 	// Jitter is the upper bound of a random delay of each task, at most MaxJitter.
 	Jitter time.Duration
+
+	err error // of For
+}
+
+// For returns s with a task of a kind, in the kind's queue unless s names another one. Fields of the task, such as
+// Task.Priority, can be set afterwards. If v cannot be encoded, Check and whatever stores the schedule return
+// dbq.ErrPayload.
+func For[T any](k dbq.Kind[T], v T, s Schedule) Schedule {
+	s.Task, s.err = k.Task(v)
+	if s.Queue == "" {
+		s.Queue = k.Queue
+	}
+	return s
 }
 
 // The headers of the tasks that a schedule enqueues.

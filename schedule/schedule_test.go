@@ -13,6 +13,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/schedule"
 )
 
@@ -47,7 +48,7 @@ func (f fixture) put(d schedule.Schedule) {
 func (f fixture) after(d time.Duration) {
 	f.Helper()
 	f.db.Advance(d)
-	f.must(f.s.FireDue(f.Context()))
+	f.must(f.s.Fire(f.Context()))
 }
 
 func (f fixture) now() time.Time {
@@ -326,7 +327,7 @@ func TestEachTimeFiresOnceAmongManyProcesses(t *testing.T) {
 			group.Go(func() {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+(step*7+k*13)%20)*time.Millisecond)
 				defer cancel()
-				_ = schedule.New(f.db.Client).FireDue(ctx) // it may be cut off at any statement
+				_ = schedule.New(f.db.Client).Fire(ctx) // it may be cut off at any statement
 			})
 		}
 		group.Wait()
@@ -346,5 +347,34 @@ func TestEachTimeFiresOnceAmongManyProcesses(t *testing.T) {
 		if !slices.EqualFunc(got[name], want[:end], time.Time.Equal) {
 			t.Errorf("%s: %d times, want %d", name, len(got[name]), end)
 		}
+	}
+}
+
+func TestForSetsTheTaskOfAKind(t *testing.T) {
+	t.Parallel()
+	db := dbqtest.New(t)
+	k := dbq.Kind[map[string]any]{Name: "report", Queue: "reports", Defaults: func(t *dbq.NewTask) { t.Priority = 3 }}
+	s := schedule.For(k, map[string]any{"of": "sales"}, schedule.Schedule{Name: "s", Every: time.Hour})
+	other := schedule.For(k, nil, schedule.Schedule{Name: "other", Every: time.Hour, Queue: "slow"})
+	schedules := schedule.New(db.Client)
+	check.OK(t, schedules.Reconcile(t.Context(), "tests", s, other))
+	got, err := schedules.Get(t.Context(), "s")
+	check.OK(t, err)
+	if got.Queue != "reports" || got.Task.Kind != "report" || string(got.Task.Payload) != `{"of":"sales"}` ||
+		got.Task.Priority != 3 || other.Queue != "slow" {
+		t.Errorf("got %+v in %s, and %s", got.Task, got.Queue, other.Queue)
+	}
+	broken := schedule.For(k, map[string]any{"of": func() {}}, schedule.Schedule{Name: "broken", Every: time.Hour})
+	for name, err := range map[string]error{
+		"Check": broken.Check(), "Put": schedules.Put(t.Context(), broken),
+		"Reconcile": schedules.Reconcile(t.Context(), "tests", broken),
+	} {
+		var field *schedule.FieldError
+		if !errors.Is(err, dbq.ErrPayload) || !errors.As(err, &field) || field.Field != "Task" {
+			t.Errorf("%s of a value that cannot be encoded: %v", name, err)
+		}
+	}
+	if _, err := schedules.Get(t.Context(), "s"); err != nil {
+		t.Errorf("a refused Reconcile removed a schedule: %v", err)
 	}
 }

@@ -59,7 +59,7 @@ func TestTimesOfAStoredSchedule(t *testing.T) {
 		t.Errorf("at: %v", got)
 	}
 	db.Advance(time.Hour)
-	check.OK(t, s.FireDue(ctx))
+	check.OK(t, s.Fire(ctx))
 	if got := times("at", 3); len(got) != 0 {
 		t.Errorf("at, which has passed: %v", got)
 	}

@@ -29,7 +29,7 @@ func TestUnknownZoneIsAnErrorAndChangesNothing(t *testing.T) {
 	db.Advance(2 * time.Hour)
 	before, _, err := s.store.GetKV(ctx, namespace, "unknown")
 	check.OK(t, err)
-	err = s.FireDue(ctx)
+	err = s.Fire(ctx)
 	after, _, _ := s.store.GetKV(ctx, namespace, "unknown")
 	if err == nil || after.Version != before.Version {
 		t.Errorf("error %v, version %d, before %d, value %s", err, after.Version, before.Version, after.Value)
@@ -46,7 +46,7 @@ func TestScheduleOfANewerVersionIsLeftAlone(t *testing.T) {
 	const newer = `{"rrule":"DAILY","queue":"q","task":{},"start":"2026-01-01T00:00:00Z","next":"2026-01-02T00:00:00Z"}`
 	check.OK(t, s.store.PutKV(ctx, namespace, "newer", newer, time.Second))
 	db.Advance(2 * time.Second)
-	err := s.FireDue(ctx)
+	err := s.Fire(ctx)
 	r, _, _ := s.store.GetKV(ctx, namespace, "newer")
 	if err == nil || r.Value != newer {
 		t.Errorf("error %v; the record is now %s", err, r.Value)

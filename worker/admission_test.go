@@ -83,9 +83,9 @@ func TestLastAttemptsAreMarked(t *testing.T) {
 		handler := worker.Func(func(_ context.Context, task dbq.Task) error {
 			marked := isMarked(t, q, task)
 			if last := task.Attempt == most; last != marked {
-				return dbq.Poisoned(fmt.Errorf("attempt %d of %d is marked: %v", task.Attempt, most, marked)).Err()
+				return dbq.Poisoned(fmt.Errorf("attempt %d of %d is marked: %v", task.Attempt, most, marked))
 			} else if !last {
-				return dbq.RetryIn(0, fmt.Errorf("once more")).Err()
+				return dbq.RetryIn(0, fmt.Errorf("once more"))
 			}
 			return nil
 		})

@@ -207,15 +207,15 @@ func TestEveryAttemptIsInTheHistory(t *testing.T) {
 			seen[task.ID]++
 			switch first := seen[task.ID] == 1; {
 			case task.Kind == "delete":
-				return dbq.Deleted().Err()
+				return dbq.Deleted()
 			case task.Kind == "fail" && first, task.Kind == "spent":
 				return boom
 			case task.Kind == "poison":
-				return dbq.Poisoned(boom).Err()
+				return dbq.Poisoned(boom)
 			case task.Kind == "park":
-				return dbq.Parked(boom).Err()
+				return dbq.Parked(boom)
 			case task.Kind == "snooze" && first:
-				return dbq.Released(0).Err()
+				return dbq.Released(0)
 			case task.Kind == "panic" && first:
 				panic("boom")
 			case task.Kind == "settled":

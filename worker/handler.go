@@ -30,10 +30,10 @@ type HandlerFunc func(ctx context.Context, t dbq.Task) dbq.Outcome
 func (f HandlerFunc) HandleTask(ctx context.Context, t dbq.Task) dbq.Outcome { return f(ctx, t) }
 
 // Func adapts a function that returns an error to a Handler. Nil completes the task, and an error fails the attempt,
-// which is retried after the worker's backoff. An error made by Outcome.Err, even a wrapped one, ends the attempt as
-// that outcome:
+// which is retried after the worker's backoff. A dbq.Outcome, which is an error too, ends the attempt as it says, even
+// if an error wraps it:
 //
-//	return dbq.Parked(err).Err()
+//	return dbq.Parked(err)
 func Func(f func(ctx context.Context, t dbq.Task) error) Handler {
 	return HandlerFunc(func(ctx context.Context, t dbq.Task) dbq.Outcome { return dbq.OutcomeOf(f(ctx, t)) })
 }

@@ -91,7 +91,7 @@ func TestTypedHandlersGetTheirKinds(t *testing.T) {
 	count := dbq.Kind[int]{Name: "count", Queue: q.Name()}
 	mux := worker.NewMux()
 	worker.Handle(mux, send, func(_ context.Context, t dbq.Task, m mail) error {
-		return dbq.Completed([]byte("to " + m.To)).Err()
+		return dbq.Completed([]byte("to " + m.To))
 	})
 	worker.HandleTx(mux, count, func(_ context.Context, _ *sql.Tx, _ dbq.Task, n int) error {
 		return fmt.Errorf("counted %d", n)
@@ -331,7 +331,7 @@ func TestResultThatCannotBeStoredCompletesItsTask(t *testing.T) {
 		return text, nil
 	})
 	worker.HandleTx(mux, dbq.Kind[int]{Name: "tx"}, func(context.Context, *sql.Tx, dbq.Task, int) error {
-		return dbq.Completed([]byte(`"` + text + `"`)).Err()
+		return dbq.Completed([]byte(`"` + text + `"`))
 	})
 	worker.HandleResult(mux, dbq.Kind[int]{Name: "NaN"}, func(context.Context, dbq.Task, int) (float64, error) {
 		return math.NaN(), nil

@@ -18,6 +18,7 @@ type invocation struct {
 	cancel    context.CancelCauseFunc
 	start     time.Time
 	reported  bool // as running for long; only the controller uses it
+	inTx      bool // the handler is a TxHandler; only its goroutine uses it
 
 	// The following are guarded by leases.mu.
 	deadline  time.Time // from Timeout; zero means none
@@ -77,6 +78,7 @@ func (inv *invocation) check(now time.Time) {
 	for _, l := range inv.tasks {
 		if l.state == running && !l.ends().After(now) {
 			l.state, l.lostBy = expired, errUnreachable
+			inv.in.stored.Broadcast()
 		}
 		held = held || l.state == running || l.state == ended
 	}
@@ -151,5 +153,6 @@ func (inv *invocation) finish() bool {
 			l.state = finished
 		}
 	}
+	inv.in.stored.Broadcast()
 	return true
 }

@@ -28,11 +28,13 @@ type leaseKeeper struct {
 }
 
 func newLeaseKeeper(e *env, ls *leases) *leaseKeeper {
-	return &leaseKeeper{env: e, leases: ls, soon: make(chan struct{}, 1)}
+	k := &leaseKeeper{env: e, leases: ls, soon: make(chan struct{}, 1)}
+	ls.renewSoon = k.renewSoon
+	return k
 }
 
-// renewSoon starts renewals immediately, with the current length of leases. Tasks that were leased for a shorter time
-// would not last until the next renewal of longer leases.
+// renewSoon starts renewals immediately, with the current length of leases: to store progress, and because tasks that
+// were leased for a shorter time would not last until the next renewal of longer leases.
 func (k *leaseKeeper) renewSoon() {
 	select {
 	case k.soon <- struct{}{}:

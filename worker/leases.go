@@ -16,11 +16,14 @@ type leases struct {
 	*env
 	stuck func([]*invocation) // called with handlers that have ignored the end of their context for Grace
 	freed func()              // called when tasks are removed; it takes no lock
-	empty chan struct{}       // receives when the last task is removed
+	// renewSoon starts a renewal, which stores progress. It takes no lock.
+	renewSoon func()
+	empty     chan struct{} // receives when the last task is removed
 
-	mu    sync.Mutex
-	first *leased // of an unordered list
-	n     int
+	mu     sync.Mutex
+	stored sync.Cond // broadcasts when progress is stored or a lease lost
+	first  *leased   // of an unordered list
+	n      int
 	// uncalled is how many tasks may be marked as started though their handlers were not called; see unmark.
 	uncalled int
 	// unsettled is the time until which the database may count tasks as held that the worker has given up.
@@ -36,6 +39,7 @@ type leases struct {
 
 func newLeases(e *env) *leases {
 	s := &leases{env: e, empty: make(chan struct{}, 1)}
+	s.stored.L = &s.mu
 	s.timer = time.AfterFunc(time.Hour, s.check)
 	s.timer.Stop()
 	return s
@@ -248,6 +252,7 @@ func (s *leases) renewed(l *leased, lease dbq.Lease) {
 	defer s.mu.Unlock()
 	if l.unsaved && len(lease.Progress) > 0 && &lease.Progress[0] == &l.progress[0] {
 		l.unsaved = false // otherwise the handler has reported more meanwhile
+		s.stored.Broadcast()
 	}
 	lease.Progress = nil
 	l.lease, l.vouched = lease, time.Time{}
@@ -285,6 +290,7 @@ func (s *leases) lose(l *leased, cause error) {
 	}
 	inv := l.invocation
 	l.state, l.lostBy = lost, cmp.Or(cause, dbq.ErrLeaseLost)
+	s.stored.Broadcast()
 	if inv != nil {
 		inv.check(time.Now())
 	}
@@ -297,6 +303,7 @@ func (s *leases) endedItself(l *leased) {
 	defer s.mu.Unlock()
 	if l.state == running {
 		l.state = ended
+		s.stored.Broadcast()
 	}
 }
 

@@ -156,7 +156,7 @@ func TestLogOfAWorkersLife(t *testing.T) {
 			case "panics":
 				panic("what now")
 			case "parks":
-				return dbq.Parked(errors.New("not yet")).Err()
+				return dbq.Parked(errors.New("not yet"))
 			case "revoked":
 				leased <- struct{}{}
 				<-ctx.Done()

@@ -19,8 +19,8 @@ import (
 // not, its last progress is stored with the outcome. So the next attempt has all progress of an attempt that failed or
 // was released. After a crash, it lacks at most what was reported since the last renewal.
 //
-// It returns dbq.ErrProgress for longer progress, and ErrConfig if ctx is not a handler's. In a BatchHandler, use the
-// context of ForTask.
+// It returns dbq.ErrProgress for longer progress, and ErrConfig if ctx is not a handler's, or if values are remembered
+// with the task (see Do). In a BatchHandler, use the context of ForTask.
 func SetProgress(ctx context.Context, progress []byte) error {
 	l, err := reporting(ctx)
 	if err == nil {
@@ -31,6 +31,10 @@ func SetProgress(ctx context.Context, progress []byte) error {
 	}
 	l.in.mu.Lock()
 	defer l.in.mu.Unlock()
+	if bytes.HasPrefix(l.reported(), []byte(rememberedPrefix)) {
+		return fmt.Errorf("%w: the task has remembered values: a handler either remembers values or sets progress",
+			ErrConfig)
+	}
 	l.progress, l.unsaved = bytes.Clone(progress), true
 	return nil
 }
@@ -44,10 +48,7 @@ func Progress(ctx context.Context) []byte {
 	}
 	l.in.mu.Lock()
 	defer l.in.mu.Unlock()
-	if l.progress != nil {
-		return bytes.Clone(l.progress)
-	}
-	return bytes.Clone(l.task.Progress)
+	return bytes.Clone(l.reported())
 }
 
 // ForTask returns a context for SetProgress and Progress of one of the tasks of a BatchHandler, whose context is ctx.

@@ -134,7 +134,7 @@ func TestRunWaitsForOnPoisonWithinGrace(t *testing.T) {
 					c.hook(ctx)
 				},
 				Handler: worker.Func(func(context.Context, dbq.Task) error {
-					return dbq.Poisoned(errors.New("bad")).Err()
+					return dbq.Poisoned(errors.New("bad"))
 				})}
 			stop := start(t, w)
 			<-called
@@ -161,7 +161,7 @@ func TestSlowHookHoldsUpNoSettlement(t *testing.T) {
 		<-release
 	},
 		Handler: worker.Func(func(context.Context, dbq.Task) error {
-			return dbq.Poisoned(errors.New("bad")).Err()
+			return dbq.Poisoned(errors.New("bad"))
 		})}
 	stop := start(t, w)
 	check.Eventually(t, "all are settled", func() bool {

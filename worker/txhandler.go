@@ -87,6 +87,9 @@ func (h TxHandler) handle(ctx context.Context, q *dbq.Queue, t dbq.Task) (o dbq.
 	if ours = q.SettleTx(ctx, tx, t.Lease, end); ours != nil {
 		return notCalled(ctx, q, t, ours)
 	}
+	if inv, _ := ctx.Value(invocationKey{}).(*invocation); inv != nil {
+		inv.inTx = true // a renewal that stores progress would wait for tx
+	}
 	o = h.Func(ctx, tx, t)
 	switch {
 	case o.Event() != state.Complete:

@@ -93,18 +93,18 @@ func TestOutcomesDecideHowTheAttemptEnds(t *testing.T) {
 		result string
 	}{
 		"plain error is retried": {err: boom, state: dbq.StateError, result: "boom"},
-		"poisoned":               {err: dbq.Poisoned(boom).Err(), state: dbq.StatePoison, result: "boom"},
-		"wrapped poisoned": {err: fmt.Errorf("mail: %w", dbq.Poisoned(boom).Err()), state: dbq.StatePoison,
+		"poisoned":               {err: dbq.Poisoned(boom), state: dbq.StatePoison, result: "boom"},
+		"wrapped poisoned": {err: fmt.Errorf("mail: %w", dbq.Poisoned(boom)), state: dbq.StatePoison,
 			result: "mail: boom"},
-		"parked":                  {err: dbq.Parked(boom).Err(), state: dbq.StateError, parked: true, result: "boom"},
-		"retry in":                {err: dbq.RetryIn(time.Hour, boom).Err(), state: dbq.StateError, result: "boom"},
-		"retry at":                {err: dbq.RetryAt(inAnHour, boom).Err(), state: dbq.StateError, result: "boom"},
-		"retry out of bounds":     {err: dbq.RetryIn(math.MaxInt64, boom).Err(), state: dbq.StateError, result: "boom"},
-		"released":                {err: dbq.Released(time.Hour).Err(), state: dbq.StateCreated},
-		"completed with a result": {err: dbq.Completed([]byte("done")).Err(), state: dbq.StateCompleted, result: "done"},
-		"released with a result": {err: dbq.Released(time.Hour).WithResult([]byte("half")).Err(), state: dbq.StateCreated,
+		"parked":                  {err: dbq.Parked(boom), state: dbq.StateError, parked: true, result: "boom"},
+		"retry in":                {err: dbq.RetryIn(time.Hour, boom), state: dbq.StateError, result: "boom"},
+		"retry at":                {err: dbq.RetryAt(inAnHour, boom), state: dbq.StateError, result: "boom"},
+		"retry out of bounds":     {err: dbq.RetryIn(math.MaxInt64, boom), state: dbq.StateError, result: "boom"},
+		"released":                {err: dbq.Released(time.Hour), state: dbq.StateCreated},
+		"completed with a result": {err: dbq.Completed([]byte("done")), state: dbq.StateCompleted, result: "done"},
+		"released with a result": {err: dbq.Released(time.Hour).WithResult([]byte("half")), state: dbq.StateCreated,
 			result: "half"},
-		"deleted": {err: dbq.Deleted().Err()},
+		"deleted": {err: dbq.Deleted()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

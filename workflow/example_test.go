@@ -141,7 +141,7 @@ func ExampleResult() {
 	worker.HandleResult(mux, perhaps, func(ctx context.Context, t dbq.Task, text string) (n int, err error) {
 		if text != "" {
 			if _, err := fmt.Sscan(text, &n); err != nil {
-				return 0, dbq.Poisoned(errors.New("not a number")).Err()
+				return 0, dbq.Poisoned(errors.New("not a number"))
 			}
 			return n, nil
 		}

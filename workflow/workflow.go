@@ -193,19 +193,11 @@ func newWorkflow(ctx context.Context, c *dbq.Client, steps []Step) (w *store.New
 	}
 	w = &store.NewWorkflow{ID: dbq.NewID(), Tasks: make([]store.NewWorkflowTask, len(steps))}
 	place := make([]int, len(steps)) // of each step in order
-	newRow := access.NewRow(ctx, c)
 	for at, i := range order {
 		place[i] = at
 		s := &steps[i]
-		field, err := s.check()
+		row, field, err := s.row(ctx, c)
 		if err != nil {
-			return nil, nil, &StepError{i, field, fmt.Errorf("step %q: %w", s.Name, err)}
-		}
-		row, err := newRow(c.Queue(s.Queue), s.Task)
-		if err != nil {
-			if field = "Task"; errors.Is(err, dbq.ErrQueueName) {
-				field = "Queue"
-			}
 			return nil, nil, &StepError{i, field, fmt.Errorf("step %q: %w", s.Name, err)}
 		}
 		t := store.NewWorkflowTask{InsertRow: row, Queue: s.Queue, Name: s.Name,
@@ -219,18 +211,22 @@ func newWorkflow(ctx context.Context, c *dbq.Client, steps []Step) (w *store.New
 	return w, order, nil
 }
 
-// check refuses what only plain tasks can have. field is the one to change.
-func (s *Step) check() (field string, err error) {
-	switch {
-	case s.err != nil:
-		return "Task", s.err
-	case s.Task.ID != uuid.Nil || s.Task.Unique != nil:
-		return "Task", fmt.Errorf("%w: its Task has an ID or Unique, which must be zero; set Reference instead",
-			ErrDefinition)
-	case s.OnFailure != "" && !slices.Contains(stored, s.OnFailure):
-		return "OnFailure", fmt.Errorf("%w: its OnFailure is %q, it must be one of %q", ErrDefinition, s.OnFailure, stored)
+// row checks a step and returns its task. field is the one to change after an error.
+func (s *Step) row(ctx context.Context, c *dbq.Client) (row store.InsertRow, field string, err error) {
+	if s.OnFailure != "" && !slices.Contains(stored, s.OnFailure) {
+		return row, "OnFailure", fmt.Errorf("%w: its OnFailure is %q, it must be one of %q", ErrDefinition, s.OnFailure,
+			stored)
 	}
-	return "", nil
+	if err = s.err; err == nil {
+		row, err = access.NewRow(ctx, c.Queue(s.Queue), s.Task)
+	}
+	switch {
+	case errors.Is(err, dbq.ErrQueueName):
+		return row, "Queue", err
+	case err == nil && (row.GivenID || row.Unique != nil): // also from a hook
+		err = fmt.Errorf("%w: its Task has an ID or Unique, which must be zero; set Reference instead", ErrDefinition)
+	}
+	return row, "Task", err
 }
 
 // indexNeeds returns the indexes of the steps that each step needs.

@@ -133,15 +133,17 @@ func TestEnqueueRefusesInvalidSteps(t *testing.T) {
 	}
 }
 
-// WithHeaders promises one call of its function for each call that enqueues, however many steps it has.
-func TestHeadersAreAddedOnceForAWorkflow(t *testing.T) {
+func TestHooksSeeEachStep(t *testing.T) {
 	t.Parallel()
-	calls := 0
-	headers := dbq.WithHeaders(func(context.Context) map[string]string {
-		calls++
-		return map[string]string{"trace": fmt.Sprint(calls), "step": "none"}
+	unique := false
+	hook := dbq.WithEnqueueHook(func(_ context.Context, queue string, t *dbq.NewTask) error {
+		t.AddHeaders(map[string]string{"trace": queue, "step": "none"})
+		if unique {
+			t.Unique = &dbq.Unique{}
+		}
+		return nil
 	})
-	c, err := dbq.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "w.db"), dbq.WithMigrate(), headers)
+	c, err := dbq.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "w.db"), dbq.WithMigrate(), hook)
 	check.OK(t, err)
 	defer c.Close()
 	steps := fan(2)
@@ -150,11 +152,12 @@ func TestHeadersAreAddedOnceForAWorkflow(t *testing.T) {
 	check.OK(t, err)
 	for i, step := range []string{"none", "none", "its own"} {
 		task, err := c.Get(t.Context(), w.TaskIDs[i])
-		if err != nil || task.Headers["trace"] != "1" || task.Headers["step"] != step {
-			t.Errorf("step %d has headers %v, %v; want trace 1, step %s", i, task.Headers, err, step)
+		if err != nil || task.Headers["trace"] != steps[i].Queue || task.Headers["step"] != step {
+			t.Errorf("step %d has headers %v, %v; want trace %s, step %s", i, task.Headers, err, steps[i].Queue, step)
 		}
 	}
-	if calls != 1 {
-		t.Errorf("the function was called %d times, want once", calls)
+	unique = true
+	if _, err := workflow.Enqueue(t.Context(), c, fan(2)); !errors.Is(err, workflow.ErrDefinition) {
+		t.Errorf("a step that a hook makes unique: %v, want ErrDefinition", err)
 	}
 }

@@ -16,9 +16,16 @@ import (
 )
 
 func newLimit(a *app) *cobra.Command {
-	given, off := limitFlags(&admin.QueueLimits{}), false
+	given, off, reset := limitFlags(&admin.QueueLimits{}), false, false
 	cmd := a.queueCommand("dbq limit", true, func(ctx context.Context, ops *admin.Admin, queue string) error {
-		if off || anyChanged(given) {
+		switch {
+		case reset && (off || anyChanged(given)):
+			return usagef("--reset sets all limits: give it alone")
+		case reset:
+			if err := ops.ResetLimits(ctx, queue); err != nil {
+				return err
+			}
+		case off || anyChanged(given):
 			var mistake error
 			err := ops.ConfigureLimits(ctx, queue, func(l *admin.QueueLimits) {
 				next := *l
@@ -34,9 +41,19 @@ func newLimit(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.result(l, "%s: %s", queue, cmp.Or(limitsText(l), "no limits"))
+		declared, some, err := ops.DeclaredLimits(ctx, queue)
+		if err != nil {
+			return err
+		}
+		text := cmp.Or(limitsText(l), "no limits")
+		if some && declared != l {
+			text += fmt.Sprintf(" (set by an operator; a program declares %s: dbq limit %s --reset)",
+				limitsText(declared), queue)
+		}
+		return a.result(l, "%s: %s", queue, text)
 	})
 	addInOrder(cmd, given)
+	cmd.Flags().BoolVar(&reset, "reset", false, "set the limits that a program declares")
 	cmd.Flags().BoolVar(&off, "off", false, "remove all limits")
 	return a.addNote(cmd)
 }

@@ -6,6 +6,10 @@ import (
 	"maps"
 	"strings"
 	"testing"
+
+	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/check"
 )
 
 func TestLimitVerb(t *testing.T) {
@@ -46,6 +50,28 @@ func TestLimitVerb(t *testing.T) {
 		o := u.run(append([]string{"limit", "q", "--create", "--json"}, strings.Fields(flags)...)...)
 		if o.fails(exitUsage, text); o.out != "" {
 			t.Errorf("limit q %s prints %q", flags, o.out)
+		}
+	}
+}
+
+func TestLimitsAreResetToDeclaredOnes(t *testing.T) {
+	u := newUser(t)
+	u.run("migrate").ok()
+	u.run("limit", "q", "--create", "--reset").fails(exitNotFound, "no program declares")
+	u.run("limit", "q", "--create", "--reset", "--off").fails(exitUsage, "--reset")
+	c, err := dbq.Open(t.Context(), "sqlite:"+u.file("dbq.db"))
+	check.OK(t, err)
+	defer c.Close()
+	check.OK(t, admin.New(c).DeclareLimits(t.Context(), "q", admin.QueueLimits{Leased: 2}))
+	for _, step := range [][2]string{
+		{"", "--leased 2"},
+		{"--leased 5", "--leased 5 (set by an operator; a program declares --leased 2: dbq limit q --reset)"},
+		{"--off", "no limits (set by an operator; a program declares --leased 2: dbq limit q --reset)"},
+		{"--reset", "--leased 2"},
+	} {
+		args := append([]string{"limit", "q"}, strings.Fields(step[0])...)
+		if got := u.run(args...).ok(); got != "q: "+step[1]+"\n" {
+			t.Errorf("limit q %s prints %q, want %q", step[0], got, step[1])
 		}
 	}
 }

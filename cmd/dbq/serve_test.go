@@ -279,7 +279,9 @@ func TestServerLogsJSON(t *testing.T) {
 	u.run("migrate").ok()
 	s := u.start("serve", "--listen", "127.0.0.1:0", "--log-json").serving()
 	s.do("GET", "/v1/db/default/queues/q/settings", "")
-	eventually(t, "the request is logged", func() bool { return strings.Contains(s.err.String(), `"msg":"api: request"`) })
+	check.Eventually(t, "the request is logged", func() bool {
+		return strings.Contains(s.err.String(), `"msg":"api: request"`)
+	})
 	for line := range strings.Lines(s.err.String()) {
 		if strings.Contains(line, `"msg"`) && !json.Valid([]byte(line)) {
 			t.Errorf("a line is no JSON: %s", line)

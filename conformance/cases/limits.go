@@ -30,6 +30,9 @@ func limitCases() []Case {
 			Law: "Whatever ends an attempt frees its slot: a settlement of any kind, or an operator."},
 		Case{Name: "EditedWhileTasksRun", SharedTables: true, run: limitEdited,
 			Law: "A limit can change while tasks run: a lower one stops none, and nothing starts until enough have ended."},
+		Case{Name: "DeclaredUntilAnOperatorChangesThem", SharedTables: true, run: limitDeclared,
+			Law: "Limits that a program declares are in force until an operator changes them, by removal too, and again after " +
+				"a reset."},
 		Case{Name: "OtherQueuesAreFree", SharedTables: true, run: limitOther,
 			Law: "The limits of a queue do not apply to other queues."},
 		Case{Name: "PausedQueueHandsOutNothing", SharedTables: true, run: limitPaused,
@@ -311,6 +314,52 @@ func limitEdited(t *test) {
 	if l, err := admin.New(c).QueueLimits(t.ctx, q.Name()); err != nil || l != (admin.QueueLimits{}) {
 		t.Errorf("the removed limits are %+v and error %v", l, err)
 	}
+}
+
+func limitDeclared(t *test) {
+	c := t.open()
+	ops, q := admin.New(c), c.Queue("limited "+uuid.NewString())
+	of := func(n int) admin.QueueLimits { return admin.QueueLimits{Leased: n} }
+	declare := func(n int) { t.must(ops.DeclareLimits(t.ctx, q.Name(), of(n))) }
+	want := func(what string, inForce, declared int) {
+		l, err := ops.QueueLimits(t.ctx, q.Name())
+		t.must(err)
+		d, some, err := ops.DeclaredLimits(t.ctx, q.Name())
+		t.must(err)
+		if l != of(inForce) || d != of(declared) || some != (declared > 0) {
+			t.Errorf("%s: %+v are in force, %+v declared; want Leased %d and %d", what, l, d, inForce, declared)
+		}
+	}
+	t.wantErr("a reset of what is not declared", ops.ResetLimits(t.ctx, q.Name()), dbq.ErrNotFound)
+	t.enqueueMany(q, 20, nil)
+	declare(2)
+	t.takeN(q, 2, long)
+	t.wantNone("at the declared limit", q)
+	declare(3)
+	declare(3)
+	want("declared again", 3, 3)
+	t.limit(c, q.Name(), of(5))
+	declare(4)
+	want("changed by an operator", 5, 4)
+	t.takeN(q, 3, long)
+	t.wantNone("at the operator's limit", q)
+	t.limit(c, q.Name(), admin.QueueLimits{})
+	declare(6)
+	want("removed by an operator", 0, 6)
+	t.takeN(q, 15, long)
+	t.enqueueMany(q, 2, nil)
+	t.must(ops.ResetLimits(t.ctx, q.Name()))
+	want("reset", 6, 6)
+	t.wantNone("over the declared limit", q)
+	declare(0)
+	want("withdrawn", 0, 0)
+	t.takeN(q, 2, long)
+	t.wantErr("a reset of what is withdrawn", ops.ResetLimits(t.ctx, q.Name()), dbq.ErrNotFound)
+	t.limit(c, q.Name(), of(7))
+	declare(8)
+	want("declared after an operator's", 7, 8)
+	t.wantErr("invalid limits", ops.DeclareLimits(t.ctx, q.Name(), of(-1)), dbq.ErrOption)
+	want("after invalid ones", 7, 8)
 }
 
 func limitOther(t *test) {

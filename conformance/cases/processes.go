@@ -244,7 +244,7 @@ type childSpec struct {
 	Batch      []int
 	Lease      time.Duration
 	Pause      time.Duration // work on each batch, at most; of "work", on each task
-	Table      string        // of "work": where effects are written
+	Table      string        // of "work": where effects are written; of "steps": a file for them
 	Seed       uint64
 	Transcript string // a file, made by the child
 }
@@ -256,6 +256,7 @@ var childWork = map[string]func(ctx context.Context, w *transcript.Caller, s chi
 	"work":           childWorker,
 	"persist":        childPersist,
 	"crashing tasks": childCrashingTasks,
+	"steps":          childSteps,
 	"schedules":      childSchedules,
 }
 

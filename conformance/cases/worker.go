@@ -54,6 +54,9 @@ func workerCases() []Case {
 		Case{Name: "CrashingTaskCostsNoOtherAttempts", Slow: true, Once: true, Alone: true, run: workerCrashingTask,
 			Law: "A task that kills its worker process, among eleven others, goes to POISON after at most six more crashes " +
 				"than it has attempts, and costs no other task an attempt."},
+		Case{Name: "RemembersSteps", Slow: true, Once: true, run: workerSteps,
+			Law: "A step of a handler (worker.Do) whose value is stored never runs again, wherever its process is killed, and " +
+				"later attempts have the value; a step that was under way runs again."},
 		Case{Name: "UncalledAttemptDoesNotCount", Slow: true, Once: true, run: workerUncalled,
 			Law: "When the connection is lost while a worker marks the last attempt of a task as started, and is back only " +
 				"after the lease has ended, the task is not in POISON: its handler was not called, so the attempt does not " +
@@ -592,7 +595,7 @@ func workerTxFails(t *test) {
 	ways := []func() error{
 		func() error { return errBoom },
 		func() error { panic("boom") },
-		func() error { return dbq.Released(0).Err() },
+		func() error { return dbq.Released(0) },
 		func() error { return errors.Join(dbq.ErrConflict, errBoom) }, // does not count
 	}
 	id := t.enqueue(q, dbq.NewTask{MaxAttempts: 3})

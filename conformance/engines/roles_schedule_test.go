@@ -83,12 +83,14 @@ func editSchedules(ctx context.Context, c *dbq.Client) error {
 		func() error { return s.Reconcile(ctx, "shop") })
 }
 
-// errorLog is a log that receives the errors in its lines.
+// errorLog is a log that receives the errors in its lines, except in lines for debugging: a notification that could not
+// be sent, for example because the client was just told to end, is no failure.
 type errorLog chan error
 
-func (errorLog) Enabled(context.Context, slog.Level) bool { return true }
-func (l errorLog) WithAttrs([]slog.Attr) slog.Handler     { return l }
-func (l errorLog) WithGroup(string) slog.Handler          { return l }
+func (errorLog) Enabled(_ context.Context, level slog.Level) bool { return level > slog.LevelDebug }
+
+func (l errorLog) WithAttrs([]slog.Attr) slog.Handler { return l }
+func (l errorLog) WithGroup(string) slog.Handler      { return l }
 
 func (l errorLog) Handle(_ context.Context, r slog.Record) error {
 	r.Attrs(func(a slog.Attr) bool {

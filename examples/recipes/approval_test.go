@@ -60,7 +60,7 @@ func awaitApproval(ctx context.Context, _ dbq.Task, r refundOf) error {
 		return err
 	}
 	if cents > 10000 && !by.Valid {
-		return dbq.Parked(errors.New("waits for an approval")).Err()
+		return dbq.Parked(errors.New("waits for an approval"))
 	}
 	return nil
 }

@@ -13,16 +13,15 @@ import (
 
 // limitAPI allows ten calls of the partner's API in a second, up to five of them at once, by all workers together.
 func limitAPI(ctx context.Context, c *dbq.Client) error {
-	return admin.New(c).ConfigureLimits(ctx, "partner-api", func(l *admin.QueueLimits) {
-		l.Rate = admin.Rate{Starts: 10, Per: time.Second, Burst: 5}
-		l.Leased = 5
+	return admin.New(c).DeclareLimits(ctx, "partner-api", admin.QueueLimits{
+		Rate: admin.Rate{Starts: 10, Per: time.Second, Burst: 5}, Leased: 5,
 	})
 }
 
 // serializeCustomers runs the events of each customer one after the other. One that goes to POISON blocks those behind
 // it until an operator reenqueues, cancels or removes it.
 func serializeCustomers(ctx context.Context, c *dbq.Client) error {
-	return admin.New(c).ConfigureLimits(ctx, "events", func(l *admin.QueueLimits) { l.Order = admin.OrderBlock })
+	return admin.New(c).DeclareLimits(ctx, "events", admin.QueueLimits{Order: admin.OrderBlock})
 }
 
 // addEvent enqueues an event of a customer.

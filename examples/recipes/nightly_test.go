@@ -13,11 +13,14 @@ import (
 	"github.com/dbq-go/dbq/worker"
 )
 
+type reportParts struct{ Parts []string }
+
+var report = dbq.Kind[reportParts]{Name: "report", Queue: "reports"}
+
 // nightlyReport is due at 02:30 in Berlin. A night is skipped if the report of the night before has not ended.
-var nightlyReport = schedule.Schedule{
+var nightlyReport = schedule.For(report, reportParts{[]string{"sales", "stock"}}, schedule.Schedule{
 	Name: "nightly-report", Cron: "30 2 * * *", Zone: "Europe/Berlin", NoOverlap: true,
-	Queue: "reports", Task: dbq.NewTask{Kind: "nightly-report"},
-}
+})
 
 // runSchedules fires the schedules of this service until ctx ends. Call it in every process.
 func runSchedules(ctx context.Context, c *dbq.Client) error {
@@ -28,15 +31,15 @@ func runSchedules(ctx context.Context, c *dbq.Client) error {
 	return schedules.Run(ctx)
 }
 
-// reports handles the task of a night. The scheduled time is in a header, so a late or repeated attempt reports on the
-// same night.
-func reports(write func(ctx context.Context, night time.Time) error) worker.Handler {
-	return worker.Func(func(ctx context.Context, t dbq.Task) error {
+// handleReports handles the task of a night. The scheduled time is in a header, so a late or repeated attempt reports
+// on the same night.
+func handleReports(mux *worker.Mux, write func(ctx context.Context, night time.Time, parts []string) error) {
+	worker.Handle(mux, report, func(ctx context.Context, t dbq.Task, r reportParts) error {
 		night, err := time.Parse(time.RFC3339, t.Headers[schedule.HeaderTime])
 		if err != nil {
-			return dbq.Poisoned(err).Err()
+			return dbq.Poisoned(err)
 		}
-		return write(ctx, night)
+		return write(ctx, night, r.Parts)
 	})
 }
 
@@ -66,11 +69,13 @@ func TestNightly(t *testing.T) {
 		t.Fatal(err)
 	}
 	var nights []string
-	db.Run(worker.Worker{Queue: db.Queue("reports"), Handler: reports(func(_ context.Context, night time.Time) error {
-		nights = append(nights, night.In(berlin).Format("15:04"))
+	mux := worker.NewMux()
+	handleReports(mux, func(_ context.Context, night time.Time, parts []string) error {
+		nights = append(nights, fmt.Sprint(night.In(berlin).Format("15:04"), parts))
 		return nil
-	})})
-	if fmt.Sprint(nights) != "[02:30]" {
+	})
+	db.Run(worker.Worker{Queue: db.Queue("reports"), Handler: mux})
+	if fmt.Sprint(nights) != "[02:30[sales stock]]" {
 		t.Errorf("reported on %v, want one night", nights)
 	}
 }

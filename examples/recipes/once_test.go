@@ -79,7 +79,7 @@ func Example_exactlyOnce() {
 	worker.Handle(mux, credit, func(ctx context.Context, t dbq.Task, p payment) error {
 		err := elsewhere(ctx, t, p)
 		if attempts.Add(1); t.Attempt == 1 && err == nil {
-			return dbq.RetryIn(time.Millisecond, errors.New("the worker failed after the effect")).Err()
+			return dbq.RetryIn(time.Millisecond, errors.New("the worker failed after the effect"))
 		}
 		return err
 	})

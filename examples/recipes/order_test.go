@@ -87,7 +87,7 @@ func Example_orderFulfillment() {
 	})
 	worker.Handle(mux, reserveGoods, func(_ context.Context, _ dbq.Task, s sale) error {
 		if s.Goods == "unicorn" {
-			return dbq.Poisoned(errors.New("out of stock")).Err()
+			return dbq.Poisoned(errors.New("out of stock"))
 		}
 		return nil
 	})

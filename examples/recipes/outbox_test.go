@@ -43,13 +43,13 @@ func deliver(url string) func(ctx context.Context, t dbq.Task, e orderPlaced) er
 	return func(ctx context.Context, t dbq.Task, e orderPlaced) error {
 		body, err := json.Marshal(e)
 		if err != nil {
-			return dbq.Poisoned(err).Err()
+			return dbq.Poisoned(err)
 		}
 		ctx, stop := context.WithTimeout(ctx, 10*time.Second)
 		defer stop()
 		request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 		if err != nil {
-			return dbq.Poisoned(err).Err()
+			return dbq.Poisoned(err)
 		}
 		request.Header.Set("Idempotency-Key", t.ID.String())
 		answer, err := http.DefaultClient.Do(request)
@@ -62,11 +62,11 @@ func deliver(url string) func(ctx context.Context, t dbq.Task, e orderPlaced) er
 		}
 		switch failed := errors.New("the receiver answered " + answer.Status); {
 		case answer.StatusCode == http.StatusTooManyRequests:
-			return dbq.RetryIn(time.Minute, failed).Err()
+			return dbq.RetryIn(time.Minute, failed)
 		case answer.StatusCode >= 500:
 			return failed
 		case answer.StatusCode >= 400:
-			return dbq.Poisoned(failed).Err() // repeating the same request would not help
+			return dbq.Poisoned(failed) // repeating the same request would not help
 		}
 		return nil
 	}

@@ -4,6 +4,7 @@ package access
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -19,10 +20,11 @@ var root = core.Root.(interface {
 	Task(dialect.Row) dbq.Task
 	Attempt(sqlrun.AttemptRow) dbq.Attempt
 	WithClock(now func() time.Time) dbq.Option
+	ForTest(session func(*sqlrun.Session), logger *slog.Logger) dbq.Option
 	Bounded(dbq.Outcome) dbq.Outcome
 	When(dbq.Outcome) (in time.Duration, at time.Time)
 	Check(dbq.NewTask) error
-	NewRow(ctx context.Context, c *dbq.Client) func(q *dbq.Queue, t dbq.NewTask) (store.InsertRow, error)
+	NewRow(ctx context.Context, q *dbq.Queue, t dbq.NewTask) (store.InsertRow, error)
 	ForWorker(q *dbq.Queue, id string) *dbq.Queue
 	ForRemote(q *dbq.Queue, id string, exhausted func([]dbq.Task)) *dbq.Queue
 	Checkout(ctx context.Context, q *dbq.Queue, n int, lease time.Duration) (
@@ -38,11 +40,13 @@ var (
 	Task = root.Task
 	// Attempt returns a row of the history as an attempt.
 	Attempt = root.Attempt
-	// NewRow returns a function for one call that enqueues tasks in several queues. The function checks a task, and
-	// returns it with its id and the client's defaults. The functions of WithHeaders run once.
+	// NewRow checks a task, and returns it as the hooks change it, with its id and the client's defaults.
 	NewRow = root.NewRow
 	// WithClock sets the clock for the timestamps in new ids, for tests. Nothing else depends on a client's clock.
 	WithClock = root.WithClock
+	// ForTest is an option for package dbqtest, and must be the last one. session may change the statements of the
+	// client. logger is the default of WithLogger.
+	ForTest = root.ForTest
 	// Bounded returns an outcome with its delay or time within the limits.
 	Bounded = root.Bounded
 	// When returns the delay of an outcome, or its time if it is a dbq.RetryAt.

@@ -15,7 +15,7 @@ import (
 type Queue struct {
 	Name     string
 	Settings Settings
-	Limits   store.Limits
+	Limits   store.QueueLimits
 	Paused   bool
 	// Since, Reason and By describe the pause.
 	Since  time.Time

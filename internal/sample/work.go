@@ -126,7 +126,7 @@ func send(ctx context.Context, _ dbq.Task) error {
 	}
 	switch n := rand.IntN(300); {
 	case n == 0:
-		return dbq.Poisoned(errNoMailbox).Err()
+		return dbq.Poisoned(errNoMailbox)
 	case n < 12:
 		return errGreylisted
 	}
@@ -138,7 +138,7 @@ func fulfill(ctx context.Context, t dbq.Task) error {
 		return err
 	}
 	if t.Kind == charge.Name && rand.IntN(60) == 0 {
-		return dbq.Poisoned(errDeclined).Err()
+		return dbq.Poisoned(errDeclined)
 	}
 	return nil
 }

@@ -42,6 +42,13 @@ const (
 	OrderSkip  Order = "skip"
 )
 
+// QueueLimits are the limits of a queue and where they come from.
+type QueueLimits struct {
+	Limits           // those in force
+	Declared *Limits // by a program; nil is none
+	Changed  bool    // an operator has changed the limits: a declaration leaves them alone until they are reset
+}
+
 // perKey is how many tasks of each key may be in PROCESSING; 0 is no limit.
 func (l Limits) perKey() int {
 	if l.Order != OrderNone {
@@ -109,6 +116,9 @@ func (f LimitFields) Limits() Limits {
 // limitRecord is the record of a queue with limits, as readable JSON. A checkout of the queue locks it first.
 type limitRecord struct {
 	LimitFields
+	Declared *LimitFields `json:"declared,omitempty"`
+	Changed  bool         `json:"changed,omitempty"`
+
 	Full  int64  `json:"full_at,omitempty"`   // when all of the rate's burst is free again, in nanoseconds since 1970
 	After string `json:"after_key,omitempty"` // the last key that was served; the next turn begins after it
 	// AfterBytes is After if that is not UTF-8: programs in other languages enqueue, too, and SQLite checks no text.
@@ -129,21 +139,32 @@ func parseLimits(r Record) (out limitRecord, l Limits, err error) {
 	return out, l, err
 }
 
-// Limits returns the limits of a queue, and whether it has any.
-func (s *Store) Limits(ctx context.Context, queue string) (l Limits, limited bool, err error) {
+// queueLimits returns limits that parseLimits has read as l.
+func (r *limitRecord) queueLimits(l Limits) QueueLimits {
+	q := QueueLimits{Limits: l, Changed: r.Changed}
+	if r.Declared != nil {
+		declared := r.Declared.Limits()
+		q.Declared = &declared
+	}
+	return q
+}
+
+// Limits returns the limits of a queue.
+func (s *Store) Limits(ctx context.Context, queue string) (q QueueLimits, err error) {
 	if err = bounds.QueueName(queue); err != nil {
-		return l, false, err
+		return q, err
 	}
 	r, limited, err := s.GetKV(ctx, dialect.LimitNamespace, queue)
-	if limited && err == nil {
-		_, l, err = parseLimits(r)
+	if !limited || err != nil {
+		return q, err
 	}
-	return l, limited, err
+	rec, l, err := parseLimits(r)
+	return rec.queueLimits(l), err
 }
 
 // Ordered reports whether the tasks of each key of a queue may run one after the other. It errs on the side of true.
 func (s *Store) Ordered(ctx context.Context, queue string) bool {
-	l, _, err := s.Limits(ctx, queue)
+	l, err := s.Limits(ctx, queue)
 	return err != nil || l.Order != OrderNone
 }
 
@@ -163,20 +184,22 @@ func (s *Store) OrderedTx(ctx context.Context, tx sqlrun.Tx, queue string) (bool
 }
 
 // ListLimits returns the limits of all queues that have any, by queue.
-func (s *Store) ListLimits(ctx context.Context) (map[string]Limits, error) {
+func (s *Store) ListLimits(ctx context.Context) (map[string]QueueLimits, error) {
 	records, err := s.ListKV(ctx, dialect.LimitNamespace)
-	out := make(map[string]Limits, len(records))
+	out := make(map[string]QueueLimits, len(records))
 	for _, r := range records {
-		if _, out[r.Name], err = parseLimits(r); err != nil {
+		rec, l, err := parseLimits(r)
+		if err != nil {
 			return nil, err
 		}
+		out[r.Name] = rec.queueLimits(l)
 	}
 	return out, err
 }
 
-// SetLimits changes the limits of a queue to those that change returns, or removes them if it returns the zero value.
-// It waits for a checkout under the earlier limits. It can call change several times.
-func (s *Store) SetLimits(ctx context.Context, queue string, change func(Limits) (Limits, error)) error {
+// SetLimits changes the limits of a queue as change does, which it can call several times. The record goes once there
+// are neither limits nor declared ones. SetLimits waits for a checkout under the earlier limits.
+func (s *Store) SetLimits(ctx context.Context, queue string, change func(*QueueLimits) error) error {
 	if err := bounds.QueueName(queue); err != nil {
 		return err
 	}
@@ -193,38 +216,47 @@ func (s *Store) SetLimits(ctx context.Context, queue string, change func(Limits)
 		if exists { // unreadable limits are replaced
 			rec, was, _ = parseLimits(old)
 		}
-		l, err := change(was)
-		if err == nil {
-			err = l.Check()
+		next := rec.queueLimits(was)
+		if err = change(&next); err == nil {
+			err = next.Check()
+		}
+		if err == nil && next.Declared != nil {
+			err = next.Declared.Check()
 		}
 		if err == nil {
-			err = s.changeKeyRate(ctx, conn, queue, old, was.KeyRate, l.KeyRate)
+			err = s.changeKeyRate(ctx, conn, queue, old, was.KeyRate, next.KeyRate)
 		}
-		if err != nil {
+		switch none := next.Limits == (Limits{}) && next.Declared == nil; {
+		case err != nil || none && !exists:
 			return err
-		}
-		if l == (Limits{}) {
-			if !exists {
-				return nil
-			}
+		case none:
 			_, err = s.sql.Exec(ctx, conn, s.sql.Texts.DropKV, dialect.Args{"namespace": dialect.LimitNamespace, "name": queue})
-		} else {
-			rec.LimitFields = l.Fields()
-			if l.Rate != was.Rate {
-				rec.Full = min(rec.Full, l.Rate.latest(old.Now*int64(time.Microsecond)))
-			}
-			err = s.putLimits(ctx, conn, old, exists, queue, rec)
+		default:
+			err = s.putLimits(ctx, conn, old, exists, queue, rec.with(next, was, old.Now))
 		}
-		if err != nil {
+		if err != nil || next.Limits == was {
 			return err
 		}
-		return s.auditLimits(ctx, conn, was, l)
+		return s.auditLimits(ctx, conn, was, next.Limits)
 	})
 	if errors.Is(err, errAudited) {
 		err = nil
 	}
 	s.limitState(queue).set(true) // if there are none, the next checkout finds out
 	return err
+}
+
+// with returns the record of other limits than those that were in force.
+func (r limitRecord) with(next QueueLimits, was Limits, now int64) limitRecord {
+	r.LimitFields, r.Declared, r.Changed = next.Fields(), nil, next.Changed
+	if next.Declared != nil {
+		declared := next.Declared.Fields()
+		r.Declared = &declared
+	}
+	if next.Rate != was.Rate {
+		r.Full = min(r.Full, next.Rate.latest(now*int64(time.Microsecond)))
+	}
+	return r
 }
 
 // putLimits writes a record that the transaction has locked, or a new one. A locked one is written together with the

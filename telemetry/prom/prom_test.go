@@ -39,7 +39,7 @@ func worked(t *testing.T) *prometheus.Registry {
 	}
 	handler := worker.Func(func(_ context.Context, t dbq.Task) error {
 		if t.Kind == "bad" {
-			return dbq.Poisoned(errors.New("bad")).Err()
+			return dbq.Poisoned(errors.New("bad"))
 		}
 		return nil
 	})

@@ -1,7 +1,7 @@
 // Package tracing propagates OpenTelemetry traces from the call that enqueues a task to its handler, in the task's
 // headers. The default format is W3C Trace Context.
 //
-//	c, err := dbq.Open(ctx, dsn, dbq.WithHeaders(tracing.Headers(nil)))
+//	c, err := dbq.Open(ctx, dsn, dbq.WithEnqueueHook(tracing.EnqueueHook(nil)))
 //	w := worker.Worker{Queue: q, Handler: h, Middleware: []worker.Middleware{tracing.Middleware(provider, nil)}}
 package tracing
 
@@ -27,19 +27,20 @@ func propagator(p propagation.TextMapPropagator) propagation.TextMapPropagator {
 	return p
 }
 
-// Headers returns a function for dbq.WithHeaders that adds the span of the call to each task. If p is nil, the format
-// is W3C Trace Context: the headers traceparent and tracestate.
-func Headers(p propagation.TextMapPropagator) func(ctx context.Context) map[string]string {
+// EnqueueHook returns a hook for dbq.WithEnqueueHook that adds the span of the call to each task. If p is nil, the
+// format is W3C Trace Context: the headers traceparent and tracestate. A task whose headers leave no room gets none.
+func EnqueueHook(p propagation.TextMapPropagator) func(ctx context.Context, queue string, t *dbq.NewTask) error {
 	p = propagator(p)
-	return func(ctx context.Context) map[string]string {
+	return func(ctx context.Context, _ string, t *dbq.NewTask) error {
 		carrier := propagation.MapCarrier{}
 		p.Inject(ctx, carrier)
-		return carrier
+		t.AddHeaders(carrier)
+		return nil
 	}
 }
 
 // Middleware runs each attempt in a span that continues the trace of the call that enqueued the task. The span's status
-// is an error if the attempt failed. p must be the propagator of Headers.
+// is an error if the attempt failed. p must be the propagator of EnqueueHook.
 func Middleware(provider trace.TracerProvider, p propagation.TextMapPropagator) worker.Middleware {
 	tracer := provider.Tracer(name)
 	p = propagator(p)

@@ -19,7 +19,7 @@ func TestTraceContinuesInHandler(t *testing.T) {
 	t.Parallel()
 	spans := tracetest.NewSpanRecorder()
 	provider := trace.NewTracerProvider(trace.WithSpanProcessor(spans))
-	db := dbqtest.New(t, dbq.WithHeaders(tracing.Headers(nil)))
+	db := dbqtest.New(t, dbq.WithEnqueueHook(tracing.EnqueueHook(nil)))
 	q := db.Queue("q")
 	ctx, request := provider.Tracer("test").Start(t.Context(), "request")
 	for range 2 {
@@ -36,9 +36,9 @@ func TestTraceContinuesInHandler(t *testing.T) {
 	db.Run(worker.Worker{Queue: q, Middleware: []worker.Middleware{tracing.Middleware(provider, nil)},
 		Handler: worker.Func(func(ctx context.Context, task dbq.Task) error {
 			if n++; n == 1 {
-				return dbq.Parked(errors.New("boom")).Err()
+				return dbq.Parked(errors.New("boom"))
 			}
-			return dbq.Deleted().Err()
+			return dbq.Deleted()
 		})})
 	ended := spans.Ended()
 	if len(ended) != 4 {

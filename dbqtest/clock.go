@@ -1,0 +1,89 @@
+package dbqtest
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/dbq-go/dbq/internal/sqlrun"
+)
+
+// clock is a table with how far the clock of a test's statements is ahead of the database's.
+type clock struct{ table string }
+
+func clockTable(prefix string) string { return prefix + "clock" }
+
+// create makes the table, which the first statement of a client reads.
+func (c clock) create(ctx context.Context, dsn string) error {
+	drv, pool, err := sqlrun.Open(ctx, dsn, nil)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	number := "BIGINT"
+	if drv.Dialect.Name() == "oracle" {
+		number = "NUMBER(19)"
+	}
+	for _, text := range []string{
+		fmt.Sprintf("CREATE TABLE %s (id %s PRIMARY KEY, micros %[2]s NOT NULL)", c.table, number),
+		fmt.Sprintf("INSERT INTO %s (id, micros) VALUES (1, 0)", c.table),
+	} {
+		if _, err := pool.Write.ExecContext(ctx, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c clock) advance(ctx context.Context, db *sql.DB, by time.Duration) error {
+	_, err := db.ExecContext(ctx, fmt.Sprintf("UPDATE %s SET micros = micros + %d", c.table, by.Microseconds()))
+	return err
+}
+
+// move makes the statements of a client read this clock instead of the database's.
+func (c clock) move(s *sqlrun.Session) {
+	now := s.Texts.Now
+	m := mover{now, fmt.Sprintf("(%s + (SELECT micros FROM %s))", now, c.table)}
+	m.move(reflect.ValueOf(&s.Texts).Elem())
+	m.move(reflect.ValueOf(&s.Session.Statements).Elem())
+}
+
+// mover replaces the expression of the clock in texts.
+type mover struct{ now, moved string }
+
+func (m mover) move(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(strings.ReplaceAll(v.String(), m.now, m.moved))
+	case reflect.Struct:
+		for _, f := range v.Fields() {
+			if f.CanSet() {
+				m.move(f)
+			}
+		}
+	case reflect.Slice:
+		if v.Len() > 0 { // it may be shared with other clients
+			copied := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+			reflect.Copy(copied, v)
+			v.Set(copied)
+		}
+		for i := range v.Len() {
+			m.move(v.Index(i))
+		}
+	case reflect.Map:
+		if v.IsNil() {
+			return
+		}
+		moved := reflect.MakeMapWithSize(v.Type(), v.Len())
+		for key, value := range v.Seq2() {
+			changed := reflect.New(value.Type()).Elem()
+			changed.Set(value)
+			m.move(changed)
+			moved.SetMapIndex(key, changed)
+		}
+		v.Set(moved)
+	}
+}

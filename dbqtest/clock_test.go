@@ -1,0 +1,62 @@
+package dbqtest
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/mysql"
+	"github.com/dbq-go/dbq/dialect/oracle"
+	"github.com/dbq-go/dbq/dialect/postgres"
+	"github.com/dbq-go/dbq/dialect/sqlite"
+	"github.com/dbq-go/dbq/internal/sqlrun"
+)
+
+func TestEveryStatementHasTheMovedClock(t *testing.T) {
+	t.Parallel()
+	for _, d := range []dialect.Dialect{sqlite.Dialect{}, postgres.Dialect{}, mysql.Dialect{}, oracle.Dialect{}} {
+		t.Run(d.Name(), func(t *testing.T) {
+			t.Parallel()
+			n := dialect.Names{Prefix: "dbq_"}
+			now := d.Statements(n).Now
+			s := sqlrun.NewSession(d, dialect.Pool{}, dialect.Server{}, n)
+			clock{"the_clock"}.move(s)
+			moved := 0
+			for _, text := range append(texts(reflect.ValueOf(s.Texts)), texts(reflect.ValueOf(s.Session.Statements))...) {
+				if n := strings.Count(text, now); n != strings.Count(text, now+" + (SELECT micros FROM the_clock)") {
+					t.Errorf("a statement reads the clock that is not moved:\n%s", text)
+				} else if n > 0 {
+					moved++
+				}
+			}
+			if moved < 20 {
+				t.Errorf("%d statements read the clock", moved)
+			}
+			if again := d.Statements(n).Now; again != now {
+				t.Errorf("the dialect's own clock is now %s", again)
+			}
+		})
+	}
+}
+
+// texts returns all strings in a value.
+func texts(v reflect.Value) (out []string) {
+	switch v.Kind() {
+	case reflect.String:
+		return []string{v.String()}
+	case reflect.Struct:
+		for _, f := range v.Fields() {
+			out = append(out, texts(f)...)
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			out = append(out, texts(v.Index(i))...)
+		}
+	case reflect.Map:
+		for _, value := range v.Seq2() {
+			out = append(out, texts(value)...)
+		}
+	}
+	return out
+}
