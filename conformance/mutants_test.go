@@ -23,14 +23,15 @@ type mutant struct {
 	schema func(text string) string                      // edits a statement of the migrations
 	// checkout is around the sound one, which it gets as take.
 	checkout func(
-		ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest, take takeFunc) (dialect.Leased, error)
+		ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest, take takeFunc,
+	) (dialect.CheckoutResult, error)
 	// caught are full names of cases, each of which must fail.
 	caught []string
 	// races are cases that find it by chance, each of which must within raceFor.
 	races []string
 }
 
-type takeFunc func(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) (dialect.Leased, error)
+type takeFunc func(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) (dialect.CheckoutResult, error)
 
 type mutantDialect struct {
 	sqlite.Dialect
@@ -63,8 +64,9 @@ func (d mutantDialect) Migrations(n dialect.Names) []dialect.Migration {
 	return ms
 }
 
-func (d mutantDialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) (dialect.Leased,
-	error) {
+func (d mutantDialect) Checkout(
+	ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest,
+) (dialect.CheckoutResult, error) {
 	if d.m.checkout != nil {
 		return d.m.checkout(ctx, s, r, d.Dialect.Checkout)
 	}
@@ -249,8 +251,9 @@ func mutants() []mutant {
 			caught: []string{"Lease/StaleFenceCannotSettle"},
 			races:  []string{"Contention/ExpiryWhileComplete"}},
 		{name: "checkout-forgets-one",
-			checkout: func(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest, take takeFunc) (dialect.Leased,
-				error) {
+			checkout: func(
+				ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest, take takeFunc,
+			) (dialect.CheckoutResult, error) {
 				leased, err := take(ctx, s, r)
 				n := len(leased.Rows)
 				leased.Rows = leased.Rows[:max(min(n, 1), n-1)]
@@ -258,8 +261,9 @@ func mutants() []mutant {
 			},
 			caught: []string{"Checkout/AtMostN", "Checkout/TakesAllUpToItsLimit"}},
 		{name: "checkout-removes-one",
-			checkout: func(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest, take takeFunc) (dialect.Leased,
-				error) {
+			checkout: func(
+				ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest, take takeFunc,
+			) (dialect.CheckoutResult, error) {
 				leased, err := take(ctx, s, r)
 				if err == nil && len(leased.Rows) > 4 {
 					leased.Rows = leased.Rows[1:]
@@ -273,8 +277,9 @@ func mutants() []mutant {
 			},
 			races: []string{"Contention/NoLostTask"}},
 		{name: "mark-used-again",
-			checkout: func(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest, take takeFunc) (dialect.Leased,
-				error) {
+			checkout: func(
+				ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest, take takeFunc,
+			) (dialect.CheckoutResult, error) {
 				r.Holder = "worker"
 				leased, err := take(ctx, s, r)
 				if err != nil || len(leased.Rows) == 0 {

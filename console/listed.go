@@ -5,7 +5,6 @@ import (
 
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
-	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/internal/store"
 	"github.com/dbq-go/dbq/schedule"
@@ -20,8 +19,8 @@ type listed struct {
 
 // list reads the settings, limits and pauses of queues, the workers and the schedules by one statement.
 func (d *database) list(ctx context.Context) (l listed, err error) {
-	ctx = access.Of(d.client).Store.ListAtOnce(ctx, store.NamespaceSettings, dialect.LimitNamespace,
-		dialect.PauseNamespace, store.NamespaceWorkers, store.NamespaceSchedules)
+	ctx = access.Of(d.client).Store.ListAtOnce(ctx, store.NamespaceSettings, store.NamespaceLimit,
+		store.NamespacePause, store.NamespaceWorkers, store.NamespaceSchedules)
 	if l.Queues, err = d.admin.Queues(ctx); err != nil {
 		return l, err
 	}

@@ -3,7 +3,6 @@ package dialect
 import (
 	"context"
 	"fmt"
-	"strings"
 )
 
 // A Batch is a statement for many rows at once: some of its values are columns (Column), with one value for each row.
@@ -11,7 +10,7 @@ import (
 //
 // The rows are inserted into a text in one of three ways:
 //
-//   - as a list, with Row: {rows} is replaced by Row, once for each row, with Separator in between;
+//   - as a list, with Row: {rows} is replaced by Row, once for each row;
 //   - as arrays, without Row: a column is bound as a slice, every other value as it is;
 //   - one at a time, without Row and where Max is 1: a column is bound as the row's value.
 //
@@ -24,27 +23,14 @@ import (
 //
 //	DELETE FROM t WHERE id = ANY ($1) AND queue = $2    -- $1 is a slice of two
 //	DELETE FROM t WHERE id IN (?, ?) AND queue = ?
+//
+// The rows of a list are separated by commas. Those that begin with SELECT are joined by UNION ALL instead, and each of
+// those that begin with OR or BEGIN stands on lines of its own.
 type Batch struct {
 	SQL string
 	Row string // the text of one row of the list
 	Max int    // maximum rows in one statement
 }
-
-// Separator returns what separates the rows of a list. Rows that begin with SELECT are joined by UNION ALL. Rows that
-// begin with OR or BEGIN each stand on a line of their own, in the column of {rows}. Others are separated by commas.
-func (b Batch) Separator() string {
-	switch {
-	case strings.HasPrefix(b.Row, "SELECT"):
-		return " UNION ALL "
-	case strings.HasPrefix(b.Row, "OR "), strings.HasPrefix(b.Row, "BEGIN"):
-		before, _, _ := strings.Cut(b.SQL, "{rows}")
-		return "\n" + strings.Repeat(" ", len(before)-1-strings.LastIndex(before, "\n"))
-	}
-	return ", "
-}
-
-// Lines reports whether each row of the list has lines of its own.
-func (b Batch) Lines() bool { return strings.HasPrefix(b.Separator(), "\n") }
 
 // An Op is a change of many rows that a BatchRunner can run in its own way. Its batch in Statements has the same
 // name.
@@ -89,7 +75,8 @@ type Changed struct {
 // Without it, the core runs the operation's batch, which must return the rows that it changed.
 type BatchRunner interface {
 	// RunBatch does op to n rows, in as many statements as it takes. Some of args are columns. What the batch of op
-	// returns according to Statements is in the result. The batches that it runs besides are in Statements.Private.
+	// returns according to Statements is in the result. The batches that it runs besides are in Statements.Private. See
+	// kit/batch.
 	RunBatch(ctx context.Context, s *Session, c Conn, op Op, args Args, n int) (Changed, error)
 	// NeedsTx reports whether RunBatch must be in a transaction for these rows, as when it changes them by more than one
 	// statement, or when Server.ExplicitTx is set. Otherwise the statement may commit by itself.

@@ -12,7 +12,6 @@ package dialect
 import (
 	"context"
 	"database/sql"
-	"strings"
 	"time"
 )
 
@@ -20,8 +19,9 @@ import (
 // result of Probe in each Session. It must not retry and must not decide policy.
 //
 // A dialect can also implement ValueBinder and Inliner (values for its driver), BatchRunner (changes of many rows),
-// Searcher (the start of searches), Listener (notifications), and Native (a driver that is faster below
-// database/sql).
+// Searcher (the start of searches), Listener (notifications), Native (a driver that is faster below database/sql), and
+// Discarder (connections that belong to another pool). A Conn of Native can be a Pipeline, and the driver of a Pool can
+// be an OuterPool.
 type Dialect interface {
 	// Name is the family, such as "postgres", for logs, metrics and the names of tests. The core never branches on it.
 	Name() string
@@ -53,12 +53,12 @@ type Dialect interface {
 	//     under the next fence and with its last holder. See {exhausted} of Names.Filler, or kit.TakeOver. Its dead-letter
 	//     notice is added in the same transaction: kit.Budget.TakeOver and Runner.EnqueueNotices do so.
 	//  5. Budget. It leases at most r.Limit tasks, and only the first whose payloads fit in r.Bytes together, but at least
-	//     one. kit.Budget.Fit selects them. Leased.More reports whether any were left.
-	//  6. Pause and limits. A queue that is paused or has limits hands out nothing; see {unpaused} of Names.Filler. In the
-	//     checkout of a queue with limits, the core has filled in that condition in another way.
+	//     one. kit.Budget.Fit selects them. CheckoutResult.More reports whether any were left.
+	//  6. Pause and limits. A queue that is paused or has limits hands out nothing: the statements that search for tasks
+	//     have the condition {unpaused}; see Statements.
 	//  7. Search. r.Search says what it searches for. If r.Given is not nil, the due tasks are those of r.Given that are
 	//     still due under their fences.
-	Checkout(ctx context.Context, s *Session, r CheckoutRequest) (Leased, error)
+	Checkout(ctx context.Context, s *Session, r CheckoutRequest) (CheckoutResult, error)
 
 	// Classify returns the class of a driver's error. It must look through wrapped errors, and return Unknown in doubt,
 	// but Ambiguous for a connection that was lost after something was sent.
@@ -110,18 +110,6 @@ const (
 	CAS Strategy = "cas"
 )
 
-// PauseNamespace is the namespace of the key/value records of paused queues; a record's name is the queue.
-const PauseNamespace = "pause"
-
-// LimitNamespace is the namespace of the key/value records of queues with limits; a record's name is the queue.
-const LimitNamespace = "limit"
-
-const (
-	unpaused    = "NOT EXISTS (SELECT 1 FROM {kv} n WHERE " + held + " AND n.name = :queue)"
-	held        = "n.namespace IN ('" + LimitNamespace + "', '" + PauseNamespace + "')"
-	heldByPause = "n.namespace = '" + PauseNamespace + "'"
-)
-
 // Names are the schema and the prefix of the tables. Both are lower-case SQL identifiers, checked by the core, so
 // they need no quoting.
 type Names struct {
@@ -136,9 +124,6 @@ func (n Names) Table(name string) string {
 	}
 	return n.Prefix + name
 }
-
-// WithinLimits returns a statement for queues with limits: its condition {unpaused} is false only for a paused queue.
-func (Names) WithinLimits(text string) string { return strings.ReplaceAll(text, held, heldByPause) }
 
 // CheckoutRequest is one checkout.
 type CheckoutRequest struct {
@@ -170,8 +155,8 @@ const (
 	OnlyExpired
 )
 
-// Leased is the result of a checkout.
-type Leased struct {
+// CheckoutResult is the result of a checkout.
+type CheckoutResult struct {
 	Rows []Row // the leased tasks, and those moved to POISON
 	More bool  // due tasks were left because of CheckoutRequest.Bytes
 }

@@ -21,8 +21,8 @@ func (fake) Probe(context.Context, *sql.DB) (Server, error) { return Server{}, n
 func (fake) Migrations(Names) []Migration                   { return nil }
 func (f fake) Statements(Names) Statements                  { return f.statements }
 func (f fake) Classify(err error) Class                     { return f.classify(err) }
-func (fake) Checkout(context.Context, *Session, CheckoutRequest) (Leased, error) {
-	return Leased{}, nil
+func (fake) Checkout(context.Context, *Session, CheckoutRequest) (CheckoutResult, error) {
+	return CheckoutResult{}, nil
 }
 
 // register is Register until the test ends.

@@ -29,15 +29,16 @@ var tables = []string{"task", "tasks", "enqueue", "lease", "unique_key", "step",
 //
 //   - {task} and each other table by its qualified name, {prefix}, {schema}, and {owner}, which stands before a
 //     qualified name that is no table's, the prefix included;
-//   - {unpaused}, the condition that :queue is neither paused nor has limits;
 //   - {exhausted}, the condition on a row whose lease expired that it has no attempt left, and {next_attempt} and
 //     {next_lapses}, the values of attempt and lapses when it is taken over (see kit.TakeOver);
 //   - {purgeable}, the condition on the rows that Purge removes.
+//
+// Other names in braces stay, such as {rows} and {unpaused}: the core fills them in.
 func (n Names) Filler(more ...string) func(text string) string {
 	purge, _ := state.Find(state.Purge, state.Operator)
 	pairs := []string{"{prefix}", n.Prefix, "{schema}", n.Schema, "{owner}", n.Table(""),
-		"{unpaused}", strings.ReplaceAll(unpaused, "{kv}", n.Table("kv")), "{exhausted}", exhausted,
-		"{next_attempt}", nextAttempt, "{next_lapses}", nextLapses, "{purgeable}", state.Guard(purge, "due")}
+		"{exhausted}", exhausted, "{next_attempt}", nextAttempt, "{next_lapses}", nextLapses,
+		"{purgeable}", state.Guard(purge, "due")}
 	for _, name := range tables {
 		pairs = append(pairs, "{"+name+"}", n.Table(name))
 	}

@@ -1,6 +1,9 @@
 package dialect
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
 // A Session gives a dialect access to an open database. It is safe for concurrent use.
 type Session struct {
@@ -8,6 +11,16 @@ type Session struct {
 	Names      Names
 	Statements Statements
 	Runner
+}
+
+// Private returns a statement of Statements.Private. It panics if there is none with that name, which is a misspelling
+// in the dialect.
+func (s *Session) Private(name string) Batch {
+	b, found := s.Statements.Private[name]
+	if !found {
+		panic(fmt.Sprintf("dialect: Statements.Private has no %q", name))
+	}
+	return b
 }
 
 // A Runner binds the values of statements and runs them. The core supplies it; a dialect need not implement it.
@@ -30,13 +43,12 @@ type Runner interface {
 	EnqueueNotices(ctx context.Context, c Conn, rows []Row) error
 
 	// Do acquires a connection for writing and runs f on it, in a transaction of its own where Server.ExplicitTx is set.
-	// Otherwise each statement autocommits. Autocommit is Do without a transaction in any case.
+	// Otherwise each statement autocommits.
 	Do(ctx context.Context, f func(ctx context.Context, c Conn) error) error
-	Autocommit(ctx context.Context, f func(ctx context.Context, c Conn) error) error
 	// Tx runs f in a transaction, which begins by Statements.Begin, and commits when f returns nil. When ctx ends, f's
 	// statements are cancelled and rolled back; ctx never cancels the COMMIT itself.
 	Tx(ctx context.Context, f func(ctx context.Context, c Conn) error) error
-	// LockedTx is Tx under a lock of its connection, taken before the transaction begins.
+	// LockedTx is Tx under a lock of its connection.
 	LockedTx(ctx context.Context, lock Lock, f func(ctx context.Context, c Conn) error) error
 
 	// Class returns the class of an error of the functions above. Inside a transaction, a lost connection is Unavailable
@@ -47,8 +59,9 @@ type Runner interface {
 	LoadOrStore(key string, fresh any) any
 }
 
-// Lock is a pair of statements that acquire and release a lock of a connection's session. Take must wait for the
-// lock, and fail if it cannot acquire it. Both empty means no lock.
+// Lock is a pair of statements that acquire and release a lock of a connection's session. Take must wait for the lock,
+// and fail if it cannot acquire it. Without Free, Take runs first in the transaction, and the end of the transaction
+// releases the lock. Both empty means no lock.
 type Lock struct {
 	Take, Free string
 	Args       Args

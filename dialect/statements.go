@@ -12,8 +12,13 @@ import (
 // States are literals (state.Literals), never bound values. :lease, :after, :delay and :age are microseconds. A
 // statement returns nothing unless its comment lists columns, which are found by name.
 //
+// The core fills in {unpaused} in Next and in the statements of Private: the condition that :queue is not paused. In a
+// checkout, it is false for a queue with limits, too, unless the core itself has locked these limits. Any other name in
+// braces that is left in Private is an error when a client opens.
+//
 // A dialect must set the first fields, but for those that say when they may be empty. Most need some of Optional. A
-// first version can leave Defaulted empty. The tags describe the fields to tests and tools.
+// first version can leave Defaulted empty. The tags describe the fields to tests and tools: args are the values that a
+// statement may bind, and columns those with a value for each row of a batch.
 type Statements struct {
 	Style PlaceholderStyle `part:"yes"`
 	// Begin starts a write transaction at READ COMMITTED or the engine's equivalent. If it is empty, the driver begins
@@ -36,9 +41,9 @@ type Statements struct {
 	// Payload lists the payload in the same way.
 	Payload string `part:"yes"`
 	// MigrationLock waits for other migrations of the tables with the prefix :name, in the schema of Names. It may be
-	// empty if Begin waits for them. With a MigrationUnlock, it is taken before the transaction and released after it;
-	// otherwise it ends with the transaction.
-	MigrationLock string `args:"name" empty:"allowed"`
+	// empty if Begin waits for them. With a Free, it is taken before the transaction and released after it; otherwise it
+	// is taken in the transaction, and ends with that.
+	MigrationLock Lock `args:"name" empty:"allowed"`
 
 	// Insert adds tasks and returns the id of each row that it added. It skips a row whose id or (reference, queue)
 	// exists, and leaves the surrounding transaction usable. A task is due at :at or, if :at is null, :delay from now.
@@ -49,7 +54,9 @@ type Statements struct {
 	//
 	// For an insert of several statements, :now is their common time, and rows that are due then have it as :at. For a
 	// single statement it is null. :now and :clock are not columns.
-	Insert Batch `columns:"sqlrun.InsertColumns" args:"queue clock now"`
+	//
+	// Columns: id, reused, reference, kind, task_key, priority, at, delay, max_attempts, headers, payload.
+	Insert Batch `args:"queue clock now"`
 	// AddKeys adds unique keys. It skips a key that exists, waits for a transaction that is adding it, and leaves the
 	// surrounding transaction usable.
 	AddKeys Batch `columns:"id scope name task expires" args:"queue"`
@@ -83,7 +90,8 @@ type Statements struct {
 	Optional
 
 	// Private holds, by name, the statements that only this dialect runs: those of its Checkout and of its BatchRunner.
-	// They are here to be checked, printed and reviewed with the rest. A plain text is a Batch without Max.
+	// They are here to be checked, printed and reviewed with the rest; Session.Private returns them. A plain text is a
+	// Batch without Max.
 	Private map[string]Batch
 }
 
@@ -189,8 +197,11 @@ type Defaulted struct {
 	// Archive copies the rows :id, which Purgeable has locked, into the archive: Purge follows in the same transaction. A
 	// row of the archive with the same id and fence does not change.
 	Archive Batch `columns:"id"`
-	// AddStatistics adds rows to the table of statistics. A row that exists is an error of class Duplicate. The columns
-	// are those of the table, except that :queue_name, :began and :errors are queue, since and error there.
+	// AddStatistics adds rows to the table of statistics. A row that exists is an error of class Duplicate. :queue_name,
+	// :began and :errors are the columns queue, since and error of the table; the other names are the same.
+	//
+	// Columns: queue_name, step, began, source, enqueued, started, completed, failed, poisoned, released, created,
+	// processing, errors, poison, due, parked, oldest_due, latency, run_time.
 	AddStatistics Batch
 }
 
@@ -201,8 +212,6 @@ type Optional struct {
 	// NestedSavepoints reports that a second savepoint with the name of an earlier one does not replace it, so each has
 	// to be released.
 	NestedSavepoints bool `part:"yes"`
-	// MigrationUnlock releases a MigrationLock that was taken before the transaction.
-	MigrationUnlock string `args:"name"`
 	// DropTable and DropView remove {name}, without an error if it does not exist. The defaults are DROP TABLE IF EXISTS
 	// {name} and DROP VIEW IF EXISTS {name}.
 	DropTable string `part:"yes"`
@@ -221,30 +230,54 @@ type Optional struct {
 	// holders; their results name both. Leave it empty if no index leads to such rows: a checkout whose answer is lost
 	// then does not report them.
 	Exhausted string `args:"queue holder"`
-	// InState adds a redundant condition for each state, so that the engine can use a partial index.
-	InState map[state.State]string
-	// OfState describes, for each state, how an index finds the tasks of a queue. It is a condition beside queue =
-	// :queue, which tasks in other states may fulfill, too, and the order of the index after " ORDER BY ". The cost of
-	// reading such rows up to a limit must depend only on the limit. If the order is "id", or "priority, due_at, id" with
-	// the same due_at for all, lists read any part of it in the order of ids. A state without an index is missing.
-	OfState map[state.State]string
-	// ByState follows the table's name where OfState is used, to force its index if the server could choose another one.
-	ByState string `part:"yes"`
-	// CountNewest counts among the newest :limit tasks of all queues, for the states that CountUpTo cannot count. Newest
-	// names these states. Leave both empty if there are none.
-	CountNewest string        `args:"limit"`
-	Newest      []state.State `part:"yes"`
+	// Indexes describes, for each state, how an index finds the tasks of a queue. Lists and counts of a state without an
+	// index read a bounded number of tasks by their ids.
+	Indexes map[state.State]Index
+	// CountNewest counts among the newest :limit tasks of all queues, for the states that CountUpTo cannot count: those
+	// whose Index has Newest. Leave it empty if there are none.
+	CountNewest string `args:"limit"`
 	// LimitIdle makes the server end the session if the client is silent for ten seconds before the end of the
-	// transaction. A transaction that locks a queue's limits runs it first. If there is an EndLimitIdle, LimitIdle runs
-	// before the transaction, and EndLimitIdle after it, to restore the setting of the session.
-	LimitIdle    string
-	EndLimitIdle string
+	// transaction. It is for transactions that lock a queue's limits. Free restores the setting of the session, if Take
+	// changes that and not only the transaction's.
+	LimitIdle Lock
 	// BoundWaits makes a statement of the transaction that waits for a lock for a second fail with class Conflict. The
 	// core's own transactions begin with it, unless they have long statements, as migrations do.
 	BoundWaits string
 	// Notify sends :payload to the listeners of :channel, immediately or when its transaction commits; see Listener.
 	Notify string `args:"channel payload"`
 }
+
+// An Index finds the tasks of a queue in one state. The cost of reading them up to a limit must depend only on the
+// limit.
+type Index struct {
+	// Where is a condition beside queue = :queue. Tasks in other states may fulfill it, too. It is empty if no index leads
+	// to the tasks.
+	Where string
+	// Order is the order of the index, as in an ORDER BY. It may be empty if lists need no order to read by the index.
+	Order string
+	// IDs reports which parts of the index are in the order of ids. Lists have this order, so they read only a part of
+	// such an index. With another one, they sort all tasks of the queue in the state.
+	IDs IDOrder
+	// Hint follows the table's name, to force the index if the server could choose another one.
+	Hint string
+	// Filter is a redundant condition. The core adds it to filters for this state alone, so that the server can use the
+	// index.
+	Filter string
+	// Newest reports that CountNewest counts the tasks in this state, and CountUpTo does not.
+	Newest bool
+}
+
+// IDOrder reports which parts of an index are in the order of ids.
+type IDOrder int
+
+const (
+	// IDsUnordered is for an index in another order.
+	IDsUnordered IDOrder = iota
+	// IDsOrderedByPriority is for an index in which the tasks of each priority that Where selects are in the order of ids.
+	IDsOrderedByPriority
+	// IDsOrdered is for an index in which all tasks that Where selects are in the order of ids.
+	IDsOrdered
+)
 
 // ReadNow returns the statement that reads the database's clock, as now.
 func (st *Statements) ReadNow() string {

@@ -193,7 +193,9 @@ type slow struct {
 	by      time.Duration
 }
 
-func (d slow) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) (dialect.Leased, error) {
+func (d slow) Checkout(
+	ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest,
+) (dialect.CheckoutResult, error) {
 	leased, err := d.Dialect.Checkout(ctx, s, r)
 	if len(leased.Rows) > 0 && d.answers.Add(-1) >= 0 {
 		time.Sleep(d.by)

@@ -119,9 +119,11 @@ type absent struct {
 	away *atomic.Bool
 }
 
-func (d absent) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) (dialect.Leased, error) {
+func (d absent) Checkout(
+	ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest,
+) (dialect.CheckoutResult, error) {
 	if d.away.Load() {
-		return dialect.Leased{}, driver.ErrBadConn
+		return dialect.CheckoutResult{}, driver.ErrBadConn
 	}
 	return d.Dialect.Checkout(ctx, s, r)
 }

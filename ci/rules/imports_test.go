@@ -19,8 +19,8 @@ const module = "github.com/dbq-go/dbq"
 var layers = []string{
 	"state internal/check",
 	// Below all of internal/: what a dialect of another module cannot import, dbq's own do not need either.
-	"dialect dialect/kit dialect/internal/batch dialect/internal/search dialect/internal/version " +
-		"dialect/mysql dialect/oracle dialect/postgres dialect/sqlite examples/acme",
+	"dialect dialect/kit dialect/kit/batch dialect/kit/search dialect/mysql dialect/oracle dialect/postgres " +
+		"dialect/sqlite examples/acme",
 	"internal/dsnredact internal/jsonpath internal/sqlrun dialect/internal/dialecttest internal/querycount",
 	"internal/errs internal/duration internal/bounds internal/series internal/store",
 	"internal/wake internal/control internal/core internal/maintenance",
@@ -48,6 +48,7 @@ var reserved = []struct{ imports, onlyIn string }{
 
 	// The helpers of dialects. The core shares a few: it waits for the writer, tracks connections, and sorts rows.
 	{"dialect/kit", "dialect/... internal/sqlrun internal/store examples/acme"},
+	{"dialect/kit/batch dialect/kit/search", "dialect/... examples/acme"},
 
 	{"dialect/internal/dialecttest internal/check", "(tests)"},
 	{"github.com/google/uuid", ". dialect/... internal/... admin schedule worker workflow auth api bridge client " +
@@ -174,10 +175,11 @@ func TestImportRules(t *testing.T) {
 		{"dialect/postgres", "github.com/testcontainers/testcontainers-go", true, false},
 		{"worker", "example.com/new", false, false},
 		{"dialect/mysql", module + "/dialect/internal/dialecttest", false, false},
-		{"dialect/mysql", module + "/dialect/internal/batch", false, true},
+		{"dialect/mysql", module + "/dialect/kit/batch", false, true},
 		{"dialect/mysql", module + "/dialect/kit", false, true},
 		{"dialect", module + "/dialect/kit", false, false},
 		{"worker", module + "/dialect/kit", false, false},
+		{"internal/store", module + "/dialect/kit/batch", false, false},
 		{"dialect/postgres", module + "/internal/sqlrun", false, false},
 		{"examples/acme", module + "/internal/dsnredact", false, false},
 		{"dialect", "github.com/jmoiron/sqlx", false, false},

@@ -17,8 +17,8 @@ var errDenied = errors.New("permission denied for table dbq_task")
 // denying is SQLite for a user who may read the tables and change nothing in them.
 type denying struct{ sqlite.Dialect }
 
-func (denying) Checkout(context.Context, *dialect.Session, dialect.CheckoutRequest) (dialect.Leased, error) {
-	return dialect.Leased{}, errDenied
+func (denying) Checkout(context.Context, *dialect.Session, dialect.CheckoutRequest) (dialect.CheckoutResult, error) {
+	return dialect.CheckoutResult{}, errDenied
 }
 
 func (d denying) Classify(err error) dialect.Class {

@@ -185,7 +185,7 @@ func schemaStatements(t *test) {
 		}
 		mayBeEmpty := sqlrun.FieldOf(field).Optional
 		switch x := v.Interface().(type) {
-		case dialect.PlaceholderStyle, bool, []state.State:
+		case dialect.PlaceholderStyle, bool:
 		case string:
 			t.checkStatement(field, x, mayBeEmpty)
 		case []string:
@@ -193,10 +193,13 @@ func schemaStatements(t *test) {
 			for _, s := range x {
 				t.checkStatement(field, s, false)
 			}
-		case map[state.State]string: // conditions
-			for _, s := range x {
-				t.checkStatement(field, s, false)
+		case map[state.State]dialect.Index:
+			for _, index := range x {
+				t.checkStatement(field, index.Where+index.Filter, true)
 			}
+		case dialect.Lock:
+			t.checkStatement(field, x.Take, mayBeEmpty)
+			t.checkStatement(field, x.Free, true)
 		case dialect.Batch:
 			if x.SQL != "" || !mayBeEmpty {
 				t.checkBatch(field, x)

@@ -15,7 +15,7 @@ import (
 //
 // A dialect determines the sizes of payloads before it leases them, and leaves out rows that do not fit (Fit, or the
 // same in SQL). It passes the rows that it has leased to Add, or to TakeOver if their leases had expired, and returns
-// Leased. Each try of a transaction starts with a new Budget.
+// Result. Each try of a transaction starts with a new Budget.
 type Budget struct {
 	Rows  int   // rows that can still be leased
 	Bytes int64 // of the payloads of all rows in the checkout
@@ -86,7 +86,7 @@ func (b *Budget) TakeOver(ctx context.Context, s *dialect.Session, c dialect.Con
 	return s.RecordTakenOver(ctx, c, rows)
 }
 
-// Leased returns the added rows, in order.
-func (b *Budget) Leased() dialect.Leased {
-	return dialect.Leased{Rows: b.leased, More: b.Cut && len(b.leased) > 0}
+// Result returns the added rows, in order.
+func (b *Budget) Result() dialect.CheckoutResult {
+	return dialect.CheckoutResult{Rows: b.leased, More: b.Cut && len(b.leased) > 0}
 }

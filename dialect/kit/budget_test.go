@@ -60,7 +60,7 @@ func TestBudgetAdd(t *testing.T) {
 	if !b.Cut || !b.Full() || b.Share() != 0 {
 		t.Errorf("after a row that left others: %+v", b)
 	}
-	if got := b.Leased(); !got.More || len(got.Rows) != 3 {
+	if got := b.Result(); !got.More || len(got.Rows) != 3 {
 		t.Errorf("got %+v, want 3 rows and more", got)
 	}
 	huge := int64(1 << 40)

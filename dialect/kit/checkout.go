@@ -1,5 +1,6 @@
 // Package kit has helpers for the authors of dialects: readers of SQL files, a checkout and its budget, pools, and
-// classes of connection errors. A dialect may use any of them and needs none: package dialect is the whole contract.
+// classes of connection errors. Below it, kit/batch changes many rows and kit/search finds due tasks quickly. A dialect
+// may use any of them and needs none: package dialect is the whole contract.
 package kit
 
 import (
@@ -16,7 +17,7 @@ import (
 // rows, unless one transaction at a time writes. "take ready" and "take expired", batches of :id and :fence, lease the
 // rows that are still due, or expired, under their fences: to :holder, for :lease, with :known_started. They return
 // whole rows.
-func FindAndTake(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) (dialect.Leased, error) {
+func FindAndTake(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) (dialect.CheckoutResult, error) {
 	order := map[dialect.Search][]string{
 		dialect.DueFirst: {"ready", "expired"},
 		// Without it, a backlog that fills every checkout would keep expired leases waiting.
@@ -34,14 +35,14 @@ func FindAndTake(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequ
 			args["limit"] = budget.Rows
 			found, err := r.Given, error(nil)
 			if found == nil {
-				found, err = s.Query(ctx, c, s.Statements.Private["find "+which].SQL, args)
+				found, err = s.Query(ctx, c, s.Private("find "+which).SQL, args)
 			}
 			if err != nil {
 				return err
 			}
 			found = budget.Fit(found) // the first of them whose payloads fit
 			maps.Copy(args, Keys(found))
-			taken, err := s.QueryBatch(ctx, c, s.Statements.Private["take "+which], args, len(found))
+			taken, err := s.QueryBatch(ctx, c, s.Private("take "+which), args, len(found))
 			if err != nil {
 				return err
 			}
@@ -53,7 +54,7 @@ func FindAndTake(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequ
 		return nil
 	})
 	if err != nil {
-		return dialect.Leased{}, err // if the commit failed, no row is leased for sure
+		return dialect.CheckoutResult{}, err // if the commit failed, no row is leased for sure
 	}
-	return budget.Leased(), nil
+	return budget.Result(), nil
 }

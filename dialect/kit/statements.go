@@ -32,12 +32,13 @@ import (
 //	-- held
 //	state = {PROCESSING};
 //
-// A name is that of a field, or of a field and a word, as in "Remove row" for its Batch.Row. "Text ready" and "Batch
-// take" are statements of Private, a plain one and a batch. A name that begins with a small letter is a fragment:
-// {held} in a text stands for it, its lines begin in the column of the hole. A line "-- with lock = FOR UPDATE" among
-// a text's comments fills {lock} in the fragments that it uses; a line with nothing but an empty hole is left out.
-// {each: x} stands for the fragment x for every priority, joined by UNION ALL, with the priority for {p}. A state's
-// name stands for its number, with the name as a comment. fill replaces the rest, see dialect.Names.Filler.
+// A name is that of a field, or of a field and a word, as in "Remove row" for its Batch.Row and "MigrationLock free"
+// for its Lock.Free. "Text ready" and "Batch take" are statements of Private, a plain one and a batch. A name that
+// begins with a small letter is a fragment: {held} in a text stands for it, its lines begin in the column of the hole.
+// A line "-- with lock = FOR UPDATE" among a text's comments fills {lock} in the fragments that it uses; a line with
+// nothing but an empty hole is left out. {each: x} stands for the fragment x for every priority, joined by UNION ALL,
+// with the priority for {p}. A state's name stands for its number, with the name as a comment. fill replaces the rest,
+// see dialect.Names.Filler.
 //
 // Batches have at most max rows. ReadStatements panics if the files do not have this form, which is a programming
 // error. The caller sets the fields that are not texts.
@@ -61,10 +62,16 @@ func (r *textReader) batch(name string, max int, fill func(string) string) diale
 		return b
 	}
 	b.Row = fill(r.expand(name+" row", true))
-	if b.Lines() {
-		b.Row = strings.ReplaceAll(b.Row, "\n", b.Separator())
+	if OnLines(b.Row) {
+		before, _, _ := strings.Cut(b.SQL, "{rows}")
+		b.Row = strings.ReplaceAll(b.Row, "\n", "\n"+strings.Repeat(" ", column(before)))
 	}
 	return b
+}
+
+// OnLines reports whether each row of a list stands on lines of its own: it begins with OR or BEGIN. See dialect.Batch.
+func OnLines(row string) bool {
+	return strings.HasPrefix(row, "OR ") || strings.HasPrefix(row, "BEGIN")
 }
 
 // column is the column in which a text ends.
@@ -84,6 +91,13 @@ func (r *textReader) set(st *dialect.Statements, name string, b dialect.Batch) {
 		st.Private[key] = b
 	case !field.IsValid():
 		panic("kit: no statement is called " + name)
+	case field.Type() == reflect.TypeFor[dialect.Lock]():
+		lock := field.Addr().Interface().(*dialect.Lock)
+		if key == "" {
+			lock.Take = b.SQL
+		} else {
+			lock.Free = b.SQL
+		}
 	case field.Kind() == reflect.String:
 		field.SetString(b.SQL)
 	default:

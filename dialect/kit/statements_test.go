@@ -111,15 +111,11 @@ func TestReadStatements(t *testing.T) {
 			"-- A row is an id.\n" +
 			"UPDATE q_task SET state = 2 /* COMPLETED */, due = NULL\n WHERE id IN ({rows}) AND state = 1 /* PROCESSING */"},
 		{st.Remove.Row, ":id"},
-		{st.Remove.Separator(), ", "},
 		{st.Settle.Row, "SELECT :id, 3"},
-		{st.Settle.Separator(), " UNION ALL "},
 		{st.Record.SQL, "BEGIN\n  {rows}\nEND;"},
 		{st.Record.Row, "BEGIN\n    INSERT :id;\n  END;"},
-		{st.Record.Separator(), "\n  "},
 		{st.Peek.SQL, "SELECT 1\n WHERE (1 = 0\n        {rows})"},
 		{st.Peek.Row, "OR id = :id"},
-		{st.Peek.Separator(), "\n        "},
 		{st.Private["ready"].SQL, "-- Finds due tasks.\n-- One search for each priority.\n" +
 			"-- Locked rows are left out.\nSELECT 1\nFROM (" + all + ")\nFOR UPDATE SKIP LOCKED"},
 		{st.Private["alone"].SQL, "SELECT 2\nFROM (" + all + ")"},

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/dialect/internal/batch"
 	"github.com/dbq-go/dbq/dialect/kit"
+	"github.com/dbq-go/dbq/dialect/kit/batch"
 )
 
 // timedLeast is the smallest insert that is worth a separate query for the database's time.
@@ -26,25 +26,25 @@ func (Dialect) NeedsTx(_ *dialect.Session, op dialect.Op, args dialect.Args, n i
 func (Dialect) RunBatch(
 	ctx context.Context, s *dialect.Session, c dialect.Conn, op dialect.Op, args dialect.Args, n int,
 ) (dialect.Changed, error) {
-	b, own := s.Statements.Batch(op), s.Statements.Private
+	b, own := s.Statements.Batch(op), s.Private
 	switch op {
 	case dialect.Insert:
 		return insert(ctx, s, c, args, n)
 	case dialect.Extend:
-		return batch.Then(ctx, s, c, b, own["extended"], args, n)
+		return batch.Then(ctx, s, c, b, own("extended"), args, n)
 	case dialect.Start:
-		return batch.Then(ctx, s, c, b, own["known_started"], args, n)
+		return batch.Then(ctx, s, c, b, own("known_started"), args, n)
 	case dialect.Remove:
-		return batch.Counted(ctx, s, c, own["lock remove"], b, args, n)
+		return batch.Counted(ctx, s, c, own("lock remove"), b, args, n)
 	}
 	return batch.Split(op, args, n).Run(func(args dialect.Args, n int) (dialect.Changed, error) {
-		settled, err := batch.Locked(ctx, s, c, own["lock settle"], b, args, n)
+		settled, err := batch.Locked(ctx, s, c, own("lock settle"), b, args, n)
 		if err == nil {
 			err = kit.KeepProgress(ctx, s, c, settled.Rows)
 		}
 		return settled, err
 	}, func(args dialect.Args, n int) (dialect.Changed, error) {
-		return batch.Counted(ctx, s, c, own["lock uniform"], own["complete uniform"], args, n)
+		return batch.Counted(ctx, s, c, own("lock uniform"), own("complete uniform"), args, n)
 	})
 }
 
@@ -60,7 +60,7 @@ func insert(
 			}
 			uniform["now"] = rows[0].Now
 		}
-		return batch.Add(ctx, s, c, s.Statements.Private["insert uniform"], uniform, n)
+		return batch.Add(ctx, s, c, s.Private("insert uniform"), uniform, n)
 	}
-	return batch.Skipping(ctx, s, c, s.Statements.Insert, s.Statements.Private["inserted"], args, n)
+	return batch.Skipping(ctx, s, c, s.Statements.Insert, s.Private("inserted"), args, n)
 }

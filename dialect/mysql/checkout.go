@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/dialect/internal/batch"
-	"github.com/dbq-go/dbq/dialect/internal/search"
 	"github.com/dbq-go/dbq/dialect/kit"
+	"github.com/dbq-go/dbq/dialect/kit/batch"
+	"github.com/dbq-go/dbq/dialect/kit/search"
 	"github.com/dbq-go/dbq/state"
 )
 
@@ -21,20 +21,22 @@ const (
 )
 
 // Checkout leases tasks by one of three strategies, in one transaction.
-func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) (dialect.Leased, error) {
+func (Dialect) Checkout(
+	ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest,
+) (dialect.CheckoutResult, error) {
 	c := &checkout{s: s, r: r}
 	switch {
 	case r.Given != nil:
 		err := s.Tx(ctx, c.given)
-		return c.budget.Leased(), err
+		return c.budget.Result(), err
 	case r.Search == dialect.OnlyExpired:
 		c.budget = kit.NewBudget(r)
 		err := s.Tx(ctx, c.expired)
-		return c.budget.Leased(), err
+		return c.budget.Result(), err
 	}
 	due, err := c.begin(ctx)
-	if err != nil || len(due) == 0 && c.search.FromCursor && r.Search != dialect.ExpiredFirst {
-		return dialect.Leased{}, err
+	if err != nil || len(due) == 0 && c.scan.FromCursor && r.Search != dialect.ExpiredFirst {
+		return dialect.CheckoutResult{}, err
 	}
 	switch r.Strategy {
 	case dialect.SkipLocked:
@@ -45,27 +47,27 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 		if len(due) == 0 && !c.anyExpired(ctx) {
 			break
 		}
-		lock := dialect.Lock{Take: s.Statements.Private["queue lock"].SQL, Free: s.Statements.Private["queue free"].SQL,
+		lock := dialect.Lock{Take: s.Private("queue lock").SQL, Free: s.Private("queue free").SQL,
 			Args: dialect.Args{"name": "checkout " + s.Names.Prefix + " " + r.Queue}}
 		err = s.LockedTx(ctx, lock, func(ctx context.Context, conn dialect.Conn) error {
 			return c.parts(ctx, conn, due, c.skipLocked)
 		})
 	case dialect.CAS:
 		c.missed = true
-		for round := 0; round < search.Rounds && err == nil && c.missed && len(c.budget.Leased().Rows) == 0; round++ {
+		for round := 0; round < search.Rounds && err == nil && c.missed && len(c.budget.Result().Rows) == 0; round++ {
 			c.missed = false
 			err = s.Tx(ctx, func(ctx context.Context, conn dialect.Conn) error {
 				return c.parts(ctx, conn, due, c.seenReady)
 			})
 		}
 	default:
-		return dialect.Leased{}, fmt.Errorf("mysql: no strategy %q", r.Strategy)
+		return dialect.CheckoutResult{}, fmt.Errorf("mysql: no strategy %q", r.Strategy)
 	}
 	if err != nil {
-		return dialect.Leased{}, err
+		return dialect.CheckoutResult{}, err
 	}
 	c.end(ctx)
-	return c.budget.Leased(), nil
+	return c.budget.Result(), nil
 }
 
 // turn serializes large checkouts of one queue until each has written its rows; their commits still overlap. It is an
@@ -76,7 +78,7 @@ func (c *checkout) turn(found bool) dialect.Lock {
 		return dialect.Lock{}
 	}
 	return dialect.Lock{
-		Take: c.s.Statements.Private["turn lock"].SQL, Free: c.s.Statements.Private["turn free"].SQL, Early: true,
+		Take: c.s.Private("turn lock").SQL, Free: c.s.Private("turn free").SQL, Early: true,
 		Args: dialect.Args{"name": "turn " + c.s.Names.Prefix + " " + c.r.Queue},
 	}
 }
@@ -90,7 +92,7 @@ type checkout struct {
 	candidates [search.Priorities]search.Candidates // of the strategy cas, by priority
 	missed     bool                                 // others took some of them
 
-	search            search.Search
+	scan              search.Scan
 	found             []dialect.Row // rows that were due
 	dueTook, searched time.Duration // the first search for them, and all
 }
@@ -125,7 +127,7 @@ func (c *checkout) parts(ctx context.Context, conn dialect.Conn, due []int, find
 		return nil
 	}
 	if c.r.Search != dialect.ExpiredFirst {
-		if err := ready(); err != nil || len(c.budget.Leased().Rows) > 0 || c.search.FromCursor ||
+		if err := ready(); err != nil || len(c.budget.Result().Rows) > 0 || c.scan.FromCursor ||
 			c.r.Search == dialect.OnlyDue {
 			return err
 		}
@@ -139,7 +141,7 @@ func (c *checkout) parts(ctx context.Context, conn dialect.Conn, due []int, find
 
 func (c *checkout) readyArgs(priority, limit int) dialect.Args {
 	return dialect.Args{"queue": c.r.Queue, "priority": priority, "limit": limit,
-		"since": c.search.Since[priority], "share": c.budget.Share()}
+		"since": c.scan.Since[priority], "share": c.budget.Share()}
 }
 
 // skipLocked locks the next tasks that no other transaction has locked, and returns those that fit. While the queue's
@@ -149,13 +151,13 @@ func (c *checkout) skipLocked(ctx context.Context, conn dialect.Conn, priority, 
 	if small.Were() {
 		name = "ready"
 	}
-	rows, err := c.s.Query(ctx, conn, c.s.Statements.Private[name].SQL, c.readyArgs(priority, limit))
+	rows, err := c.s.Query(ctx, conn, c.s.Private(name).SQL, c.readyArgs(priority, limit))
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
 	small.Found(rows, whole.Share())
 	rows = c.budget.Fit(rows)
-	return rows, batch.FillPayloads(ctx, c.s, conn, c.s.Statements.Private["payloads"], rows)
+	return rows, batch.FillPayloads(ctx, c.s, conn, c.s.Private("payloads"), rows)
 }
 
 // seenReady reads candidates of a priority without locks, and locks those whose fence has not changed.
@@ -164,7 +166,7 @@ func (c *checkout) seenReady(
 ) (rows []dialect.Row, err error) {
 	candidates, args := &c.candidates[priority], c.readyArgs(priority, limit)
 	args["limit"] = candidates.Read(limit)
-	seen, err := c.s.Query(ctx, conn, c.s.Statements.Private["see ready"].SQL, args)
+	seen, err := c.s.Query(ctx, conn, c.s.Private("see ready").SQL, args)
 	if err != nil || len(seen) == 0 {
 		return nil, err
 	}
@@ -182,7 +184,7 @@ func (c *checkout) lock(
 	ctx context.Context, conn dialect.Conn, name string, seen []dialect.Row,
 ) ([]dialect.Row, error) {
 	by := func(name string, from, to int) ([]dialect.Row, error) {
-		return c.s.QueryBatch(ctx, conn, c.s.Statements.Private[name], kit.Keys(seen[from:to]), to-from)
+		return c.s.QueryBatch(ctx, conn, c.s.Private(name), kit.Keys(seen[from:to]), to-from)
 	}
 	if c.s.Server.Product != tidb {
 		return by(name, 0, len(seen))
@@ -269,6 +271,6 @@ func (c *checkout) write(ctx context.Context, conn dialect.Conn, name string, ro
 	args := kit.Keys(rows)
 	args["now"], args["lease"] = rows[0].Now, c.r.Lease.Microseconds()
 	args["holder"], args["known_started"] = c.r.Holder, c.r.KnownStarted
-	_, err := c.s.ExecBatch(ctx, conn, c.s.Statements.Private[name], args, len(rows))
+	_, err := c.s.ExecBatch(ctx, conn, c.s.Private(name), args, len(rows))
 	return err
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/dialect/internal/search"
+	"github.com/dbq-go/dbq/dialect/kit/search"
 )
 
 const (
@@ -28,12 +28,12 @@ func (c *checkout) reads(ctx context.Context) search.Query {
 // begin finds the priorities that have a due task, without locks, starting at the queue's cursor, so that an idle poll
 // costs one statement.
 func (c *checkout) begin(ctx context.Context) (due []int, err error) {
-	c.search.Since = search.FromStart()
+	c.scan.Since = search.FromStart()
 	if c.r.Strategy != dialect.CAS { // other nodes of a cluster may show their tasks late
-		c.search = search.CursorOf(c.s, c.r.Queue).Begin(c.r.Limit)
+		c.scan = search.CursorOf(c.s, c.r.Queue).Begin(c.r.Limit)
 	}
 	began := time.Now()
-	rows, err := c.due(ctx, c.search.Since)
+	rows, err := c.due(ctx, c.scan.Since)
 	c.dueTook = time.Since(began)
 	c.searched = c.dueTook
 	for _, row := range rows {
@@ -44,7 +44,7 @@ func (c *checkout) begin(ctx context.Context) (due []int, err error) {
 }
 
 func (c *checkout) due(ctx context.Context, since []int64) ([]dialect.Row, error) {
-	return c.s.Read(ctx, c.s.Statements.Private["due"].SQL, sinceArgs(c.r.Queue, since))
+	return c.s.Read(ctx, c.s.Private("due").SQL, sinceArgs(c.r.Queue, since))
 }
 
 // sinceArgs returns the queue and the starting point of each priority.
@@ -59,9 +59,9 @@ func sinceArgs(queue string, since []int64) dialect.Args {
 // end moves the cursor after the commit, according to the found rows. Only speed depends on the cursor, so errors of
 // its queries are ignored.
 func (c *checkout) end(ctx context.Context) {
-	if c.r.Strategy != dialect.CAS && len(c.budget.Leased().Rows) == len(c.found) {
+	if c.r.Strategy != dialect.CAS && len(c.budget.Result().Rows) == len(c.found) {
 		// A checkout that took over leases did not search for all due tasks.
-		_ = c.search.Found(c.budget.Leased(), c.searched, c.deadTuples(ctx), search.Now(c.s, c.reads(ctx)))
+		_ = c.scan.Found(c.budget.Result(), c.searched, c.deadTuples(ctx), search.Now(c.s, c.reads(ctx)))
 	}
 }
 
@@ -97,13 +97,13 @@ func (c *checkout) manyTaken() (bool, error) {
 func (c *checkout) seeExpired(limit int, query search.Query) (seen []dialect.Row, err error) {
 	args := dialect.Args{"queue": c.r.Queue, "limit": limit, "holder": c.r.Holder, "oldest": int64(0)}
 	if c.r.Strategy == dialect.CAS {
-		return query(c.s.Statements.Private["see expired"].SQL, args)
+		return query(c.s.Private("see expired").SQL, args)
 	}
-	if args["oldest"], err = search.OldestLeased(c.s, c.s.Statements.Private["oldest"].SQL, c.r.Queue, query); err != nil {
+	if args["oldest"], err = search.OldestLeased(c.s, c.s.Private("oldest").SQL, c.r.Queue, query); err != nil {
 		return nil, err
 	}
 	began := time.Now()
-	if seen, err = query(c.s.Statements.Private["see expired"].SQL, args); err == nil {
+	if seen, err = query(c.s.Private("see expired").SQL, args); err == nil {
 		err = search.ExpiredCursorOf(c.s, c.r.Queue).Searched(time.Since(began), len(seen), c.manyTaken)
 	}
 	return seen, err
@@ -117,7 +117,7 @@ func (Dialect) Next(ctx context.Context, s *dialect.Session, conn dialect.Conn, 
 		c := checkout{s: s, r: dialect.CheckoutRequest{Queue: queue}, dueTook: took}
 		return c.deadTuples(ctx)()
 	}
-	return search.NextFrom(s, s.Statements.Private["oldest"].SQL, queue, query, bind, slow)
+	return search.NextFrom(s, s.Private("oldest").SQL, queue, query, bind, slow)
 }
 
 // Backdated implements dialect.Searcher.

@@ -24,7 +24,8 @@ func TestLocksDoNotDependOnHowTheSchemaIsNamed(t *testing.T) {
 
 		a, b := sqlrun.ConnOf(own(t, named)), sqlrun.ConnOf(own(t, byDSN))
 		args := dialect.Args{"name": "a lock of " + t.Name()}
-		locks := map[string]string{named.Texts.MigrationLock: named.Texts.MigrationUnlock}
+		migration := named.Texts.MigrationLock
+		locks := map[string]string{migration.Take: migration.Free}
 		for take, free := range map[string]string{"queue lock": "queue free", "turn lock": "turn free"} {
 			locks[named.Texts.Private[take].SQL] = named.Texts.Private[free].SQL
 		}

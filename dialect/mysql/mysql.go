@@ -24,7 +24,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/dialect/internal/version"
+	"github.com/dbq-go/dbq/dialect/kit"
 	"github.com/google/uuid"
 )
 
@@ -167,8 +167,8 @@ func inspect(vars map[string]string) (dialect.Server, error) {
 	}
 	// Some proxies put 5.5.5- before MariaDB's own version.
 	number := strings.TrimPrefix(reported, "5.5.5-")
-	s.Untested = s.Untested || !version.AtLeast(number, tested[0], tested[1])
-	if !version.AtLeast(number, major, minor) {
+	s.Untested = s.Untested || !kit.AtLeast(number, tested[0], tested[1])
+	if !kit.AtLeast(number, major, minor) {
 		return dialect.Server{}, misconfigured("the server is too old (%s), dbq needs MySQL 8.0 or MariaDB 10.6", reported)
 	}
 	return s, nil

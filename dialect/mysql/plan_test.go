@@ -13,7 +13,7 @@ import (
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/internal/dialecttest"
-	"github.com/dbq-go/dbq/dialect/internal/search"
+	"github.com/dbq-go/dbq/dialect/kit/search"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
@@ -117,14 +117,16 @@ func planEach(t *testing.T, s *sqlrun.Session) {
    AND updated <= 1 AND id > :after AND id < :before
    AND coalesce(state, -1) IN (0)`, true)
 	plain["list archive"] = sqlrun.ListText(st.ListArchive, "1 = 1 AND id > :after AND id < :before", false)
-	for in, index := range st.OfState {
-		plain["some "+in.String()] = sqlrun.ListText(st.SomeIDs, "queue = :queue AND "+index, false)
+	for in, index := range st.Indexes {
+		plain["some "+in.String()] = sqlrun.IndexText(st.SomeIDs, index)
 	}
-	plain["some of a priority"] = sqlrun.ListText(st.SomeIDs, `queue = :queue AND lane = 4 AND due_at = -1
-   AND priority = :priority AND id > :after AND id < :before ORDER BY id DESC`, false)
-	plain["list some"] = sqlrun.ListText(st.ListSome, "queue = :queue AND "+st.OfState[state.Error], false)
-	plain["match some"] = strings.ReplaceAll(sqlrun.ListText(st.MatchSome,
-		"queue = :queue AND "+st.OfState[state.Created], false), "{matches}", "kind = :kind")
+	poison := st.Indexes[state.Poison]
+	poison.Where += " AND priority = :priority AND id > :after AND id < :before"
+	poison.Order = "id DESC"
+	plain["some of a priority"] = sqlrun.IndexText(st.SomeIDs, poison)
+	plain["list some"] = sqlrun.IndexText(st.ListSome, st.Indexes[state.Error])
+	plain["match some"] = strings.ReplaceAll(sqlrun.IndexText(st.MatchSome, st.Indexes[state.Created]),
+		"{matches}", "kind = :kind")
 	plain["audit of task"] = sqlrun.ListText(st.ListAudit, "1 = 1 AND a.task = :task", true)
 	plain["audit page"] = sqlrun.ListText(st.ListAudit, "1 = 1 AND a.id < :before", true)
 	plain["count union"] = sqlrun.UnionText(st.CountUpTo, 3, "queue")
@@ -285,7 +287,7 @@ func TestCheckoutLocksWhatItTakes(t *testing.T) {
 					if expired {
 						r.Search = dialect.ExpiredFirst
 					}
-					c := &checkout{s: &s.Session, r: r, search: search.Search{Since: search.FromStart()}}
+					c := &checkout{s: &s.Session, r: r, scan: search.Scan{Since: search.FromStart()}}
 					find := c.skipLocked
 					if strategy == dialect.CAS {
 						find = c.seenReady
@@ -297,8 +299,8 @@ func TestCheckoutLocksWhatItTakes(t *testing.T) {
 						return err
 					})
 					must(t, err)
-					if len(c.budget.Leased().Rows) != 5 {
-						t.Fatalf("%d rows were taken, want 5", len(c.budget.Leased().Rows))
+					if len(c.budget.Result().Rows) != 5 {
+						t.Fatalf("%d rows were taken, want 5", len(c.budget.Result().Rows))
 					}
 					if locked < 5 || locked > 2*5+2 {
 						t.Errorf("%d locks for a checkout of 5", locked)

@@ -50,15 +50,18 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 	st.Begin = []string{"SET " + isolation, begin}
 	st.Assignments = []string{"due = NULL", "due_at = -1", "due = {now}", "due_at = {now}",
 		"lease_until = NULL", "lease_end = -1", "taken = NULL", "taken_at = -1"}
-	st.InState = map[state.State]string{state.Processing: "lane = 9 /* PROCESSING */",
-		state.Poison: "lane = 4 /* POISON */"}
-	st.ByState = fill("FORCE INDEX ({prefix}task_lane)")
-	st.OfState = map[state.State]string{
-		state.Created:    "lane = 0 ORDER BY priority, due_at",
-		state.Processing: "lane = 9 ORDER BY priority, due_at",
-		state.Completed:  "lane = 2 AND due_at = -1 ORDER BY priority, due_at, id",
-		state.Error:      "lane IN (0, 3) ORDER BY lane, priority, due_at",
-		state.Poison:     "lane = 4 AND due_at = -1 ORDER BY priority, due_at, id",
+	st.Indexes = map[state.State]dialect.Index{
+		state.Created:    {Where: "lane = 0", Order: "priority, due_at"},
+		state.Processing: {Where: "lane = 9", Order: "priority, due_at", Filter: "lane = 9 /* PROCESSING */"},
+		state.Completed: {Where: "lane = 2 AND due_at = -1", Order: "priority, due_at, id",
+			IDs: dialect.IDsOrderedByPriority},
+		state.Error: {Where: "lane IN (0, 3)", Order: "lane, priority, due_at"},
+		state.Poison: {Where: "lane = 4 AND due_at = -1", Order: "priority, due_at, id",
+			IDs: dialect.IDsOrderedByPriority, Filter: "lane = 4 /* POISON */"},
+	}
+	for in, index := range st.Indexes {
+		index.Hint = fill("FORCE INDEX ({prefix}task_lane)")
+		st.Indexes[in] = index
 	}
 	return st
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/dialect/internal/batch"
+	"github.com/dbq-go/dbq/dialect/kit/batch"
 )
 
 // NeedsTx always returns true: a statement that changes rows does not return them, so a second one reads them.
@@ -14,18 +14,18 @@ func (Dialect) NeedsTx(*dialect.Session, dialect.Op, dialect.Args, int) bool { r
 func (Dialect) RunBatch(
 	ctx context.Context, s *dialect.Session, c dialect.Conn, op dialect.Op, args dialect.Args, n int,
 ) (dialect.Changed, error) {
-	b, own := s.Statements.Batch(op), s.Statements.Private
+	b, own := s.Statements.Batch(op), s.Private
 	switch op {
 	case dialect.Insert:
 		return insert(ctx, s, c, args, n)
 	case dialect.Extend:
-		return batch.Then(ctx, s, c, b, own["extended"], args, n)
+		return batch.Then(ctx, s, c, b, own("extended"), args, n)
 	}
-	locked, err := batch.Locked(ctx, s, c, own["lock"], b, args, n)
+	locked, err := batch.Locked(ctx, s, c, own("lock"), b, args, n)
 	if err != nil || op != dialect.Settle || len(locked.Rows) == 0 {
 		return locked, err
 	}
-	settled, err := s.QueryBatch(ctx, c, own["settled"], args, n)
+	settled, err := s.QueryBatch(ctx, c, own("settled"), args, n)
 	return dialect.Changed{Rows: batch.Among(settled, locked.Rows)}, err
 }
 
@@ -36,7 +36,7 @@ func insert(
 ) (out dialect.Changed, err error) {
 	if batch.Given(args) {
 		return batch.OneByOne(args, n, func(row dialect.Args) (dialect.Changed, error) {
-			added, err := batch.One(ctx, s, c, s.Statements.Private["insert one"], row)
+			added, err := batch.One(ctx, s, c, s.Private("insert one"), row)
 			if err != nil && (Dialect{}).Classify(err) == dialect.Duplicate {
 				err = nil
 			}
@@ -46,7 +46,7 @@ func insert(
 	for from := 0; from < n; {
 		rows := block(args["payload"].(dialect.Col[[]byte]), from)
 		part := batch.Pick(args, rows)
-		added, err := batch.Then(ctx, s, c, s.Statements.Insert, s.Statements.Private["inserted"], part, len(rows))
+		added, err := batch.Then(ctx, s, c, s.Statements.Insert, s.Private("inserted"), part, len(rows))
 		if err != nil {
 			return out, err
 		}

@@ -6,29 +6,31 @@ import (
 	"slices"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/dialect/internal/batch"
-	"github.com/dbq-go/dbq/dialect/internal/search"
 	"github.com/dbq-go/dbq/dialect/kit"
+	"github.com/dbq-go/dbq/dialect/kit/batch"
+	"github.com/dbq-go/dbq/dialect/kit/search"
 	"github.com/google/uuid"
 )
 
 // Checkout leases tasks by one of four strategies, in one transaction.
-func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) (dialect.Leased, error) {
+func (Dialect) Checkout(
+	ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest,
+) (dialect.CheckoutResult, error) {
 	c := &checkout{s: s, r: r}
 	if r.Given != nil || r.Search == dialect.OnlyExpired {
 		c.sized = true
 		err := s.Tx(ctx, c.within(c.given))
-		return c.leased(), err
+		return c.result(), err
 	}
 	due, err := c.due(ctx)
 	if err != nil || len(due) == 0 && !c.anyExpired(ctx) {
-		return dialect.Leased{}, err
+		return dialect.CheckoutResult{}, err
 	}
 	switch r.Strategy {
 	case dialect.SkipLocked:
 		err = c.take(ctx, due, c.block, func(ready part) error { return s.Tx(ctx, c.within(ready)) })
 	case dialect.Advisory:
-		lock := dialect.Lock{Take: s.Statements.Private["queue lock"].SQL, Free: s.Statements.Private["queue free"].SQL,
+		lock := dialect.Lock{Take: s.Private("queue lock").SQL, Free: s.Private("queue free").SQL,
 			Args: dialect.Args{"queue": r.Queue}}
 		err = c.take(ctx, due, c.block, func(ready part) error { return s.LockedTx(ctx, lock, c.within(ready)) })
 	case dialect.CAS:
@@ -40,16 +42,16 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 			return c.untilSome(ctx, ready)
 		})
 	default:
-		return dialect.Leased{}, fmt.Errorf("oracle: no strategy %q", r.Strategy)
+		return dialect.CheckoutResult{}, fmt.Errorf("oracle: no strategy %q", r.Strategy)
 	}
 	if err != nil {
-		return dialect.Leased{}, err
+		return dialect.CheckoutResult{}, err
 	}
-	return c.leased(), nil
+	return c.result(), nil
 }
 
-func (c *checkout) leased() dialect.Leased {
-	return dialect.Leased{Rows: c.rows, More: c.budget.Cut && len(c.rows) > 0}
+func (c *checkout) result() dialect.CheckoutResult {
+	return dialect.CheckoutResult{Rows: c.rows, More: c.budget.Cut && len(c.rows) > 0}
 }
 
 // checkout is one call of Checkout.
@@ -74,7 +76,7 @@ type part func(ctx context.Context, conn dialect.Conn) error
 
 // due returns the priorities that have a due task, without locks, so that an idle poll costs one or two statements.
 func (c *checkout) due(ctx context.Context) ([]int, error) {
-	rows, err := c.s.Read(ctx, c.s.Statements.Private["due"].SQL, dialect.Args{"queue": c.r.Queue})
+	rows, err := c.s.Read(ctx, c.s.Private("due").SQL, dialect.Args{"queue": c.r.Queue})
 	out := make([]int, len(rows))
 	for i, row := range rows {
 		out[i] = row.Priority
@@ -90,7 +92,7 @@ func (c *checkout) args(priority, limit int) dialect.Args {
 }
 
 func (c *checkout) anyExpired(ctx context.Context) bool {
-	rows, err := c.s.Read(ctx, c.s.Statements.Private["see expired"].SQL, c.args(0, 1))
+	rows, err := c.s.Read(ctx, c.s.Private("see expired").SQL, c.args(0, 1))
 	return err != nil || len(rows) > 0
 }
 
@@ -138,7 +140,7 @@ func (c *checkout) within(ready part) part {
 
 // block locks and leases the next tasks that no other transaction has locked.
 func (c *checkout) block(ctx context.Context, conn dialect.Conn) error {
-	_, err := c.s.Exec(ctx, conn, c.s.Statements.Private["ready"].SQL, c.args(0, c.budget.Rows))
+	_, err := c.s.Exec(ctx, conn, c.s.Private("ready").SQL, c.args(0, c.budget.Rows))
 	return err
 }
 
@@ -151,7 +153,7 @@ func (c *checkout) seenReady(due []int, candidates []search.Candidates) part {
 			if c.budget.Full() {
 				return nil
 			}
-			seen, err := c.s.Query(ctx, conn, c.s.Statements.Private["see ready"].SQL, c.args(p, candidates[i].Read(limit)))
+			seen, err := c.s.Query(ctx, conn, c.s.Private("see ready").SQL, c.args(p, candidates[i].Read(limit)))
 			if err != nil {
 				return err
 			}
@@ -195,7 +197,7 @@ func (c *checkout) update(due []int) part {
 			if c.budget.Full() {
 				return nil
 			}
-			n, err := c.s.Exec(ctx, conn, c.s.Statements.Private["update"].SQL, c.args(p, c.budget.Rows))
+			n, err := c.s.Exec(ctx, conn, c.s.Private("update").SQL, c.args(p, c.budget.Rows))
 			if err != nil {
 				return err
 			}
@@ -207,7 +209,7 @@ func (c *checkout) update(due []int) part {
 
 // expired takes over expired leases, and moves tasks whose attempts are exhausted to POISON.
 func (c *checkout) expired(ctx context.Context, conn dialect.Conn) error {
-	seen, err := c.s.Query(ctx, conn, c.s.Statements.Private["see expired"].SQL, c.args(0, c.budget.Rows))
+	seen, err := c.s.Query(ctx, conn, c.s.Private("see expired").SQL, c.args(0, c.budget.Rows))
 	if err != nil {
 		return err
 	}
@@ -257,7 +259,7 @@ func (c *checkout) lock(
 	if len(seen) == 0 {
 		return nil, nil
 	}
-	return c.s.QueryBatch(ctx, conn, c.s.Statements.Private[name], kit.Keys(seen), len(seen))
+	return c.s.QueryBatch(ctx, conn, c.s.Private(name), kit.Keys(seen), len(seen))
 }
 
 // write changes rows by primary key, if their fences have not changed.
@@ -278,6 +280,6 @@ func (c *checkout) write(ctx context.Context, conn dialect.Conn, name string, ro
 	args["lease"] = slices.Repeat(dialect.Col[int64]{c.r.Lease.Microseconds()}, n)
 	args["holder"] = slices.Repeat(dialect.Col[string]{c.r.Holder}, n)
 	args["known_started"] = slices.Repeat(dialect.Col[int64]{c.r.KnownStarted}, n)
-	_, err := c.s.ExecBatch(ctx, conn, c.s.Statements.Private[name], args, n)
+	_, err := c.s.ExecBatch(ctx, conn, c.s.Private(name), args, n)
 	return err
 }

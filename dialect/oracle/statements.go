@@ -31,7 +31,9 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 	st := kit.ReadStatements(sqlFiles, maxRows, n.Filler("{home}", home, "{taken_over}", fmt.Sprint(takenOver)))
 	st.Style = dialect.Colon
 	st.ForUpdate = "FOR UPDATE"
-	st.Newest = []state.State{state.Completed, state.Error, state.Poison}
+	st.Indexes = map[state.State]dialect.Index{
+		state.Completed: {Newest: true}, state.Error: {Newest: true}, state.Poison: {Newest: true},
+	}
 	st.DropTable = unless(gone, "DROP TABLE {name} PURGE")
 	st.DropView = unless(gone, "DROP VIEW {name}")
 	for _, b := range []*dialect.Batch{&st.Insert, &st.Extend, &st.Record, &st.AddKeys, &st.SetKeyRates} {
@@ -39,7 +41,7 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 	}
 	st.Replace.Max = 1
 	for name, b := range st.Private {
-		if b.Lines() { // a block or a condition for each row
+		if kit.OnLines(b.Row) { // a block or a condition for each row
 			b.Max = maxTasks
 			st.Private[name] = b
 		}

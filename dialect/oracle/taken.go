@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/dialect/internal/search"
 	"github.com/dbq-go/dbq/dialect/kit"
+	"github.com/dbq-go/dbq/dialect/kit/search"
 )
 
 // takenOver stands in was_due of a task whose lease expired: it has no due time to be sorted by.
@@ -38,7 +38,7 @@ func (c *checkout) taken(ctx context.Context, conn dialect.Conn) ([]dialect.Row,
 	if c.sized {
 		share = math.MaxInt64
 	}
-	rows, err := c.s.Query(ctx, conn, c.s.Statements.Private["taken"].SQL,
+	rows, err := c.s.Query(ctx, conn, c.s.Private("taken").SQL,
 		dialect.Args{"queue": c.r.Queue, "holder": c.r.Holder, "share": share})
 	for i := range rows {
 		if size := rows[i].PayloadSize; size != nil && *size > share {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/internal/dialecttest"
-	"github.com/dbq-go/dbq/dialect/internal/search"
+	"github.com/dbq-go/dbq/dialect/kit/search"
 	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 )
@@ -64,8 +64,10 @@ func runAged(t *testing.T, s *sqlrun.Session, conn *sql.Conn) map[string]string 
 	texts["next"], texts["next queue"], texts["count up to"] = st.Next, st.NextQueue, st.CountUpTo
 	texts["held"], texts["exhausted"] = st.Held, st.Exhausted
 	texts["get"], texts["find reference"] = st.Get, st.FindReference
-	for in, index := range st.OfState {
-		texts["some "+in.String()] = sqlrun.ListText(st.SomeIDs, "queue = :queue AND "+index, false)
+	for in, index := range st.Indexes {
+		if index.Where != "" {
+			texts["some "+in.String()] = sqlrun.IndexText(st.SomeIDs, index)
+		}
 	}
 	for event := range st.Move {
 		batches["move "+string(event)], batches["movable "+string(event)] = st.Move[event], st.Movable[event]

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/dialect/internal/batch"
+	"github.com/dbq-go/dbq/dialect/kit/batch"
 )
 
 // NeedsTx reports whether the rows need several statements, or the sessions are not READ COMMITTED by default.
@@ -19,7 +19,7 @@ func (Dialect) NeedsTx(s *dialect.Session, op dialect.Op, args dialect.Args, n i
 func (Dialect) RunBatch(
 	ctx context.Context, s *dialect.Session, c dialect.Conn, op dialect.Op, args dialect.Args, n int,
 ) (dialect.Changed, error) {
-	own := s.Statements.Private
+	own := s.Private
 	query := func(b dialect.Batch) batch.RunFunc {
 		return func(args dialect.Args, n int) (dialect.Changed, error) { return batch.Query(ctx, s, c, b, args, n) }
 	}
@@ -27,12 +27,12 @@ func (Dialect) RunBatch(
 	switch op {
 	case dialect.Insert:
 		if uniform := batch.UniformInsert(args); uniform != nil {
-			return batch.Add(ctx, s, c, own["insert uniform"], uniform, n)
+			return batch.Add(ctx, s, c, own("insert uniform"), uniform, n)
 		}
 	case dialect.Settle:
-		return batch.Split(op, args, n).Run(plain, query(own["complete uniform"]))
+		return batch.Split(op, args, n).Run(plain, query(own("complete uniform")))
 	case dialect.Remove:
-		return batch.Split(op, args, n).Run(plain, query(own["remove uniform"]))
+		return batch.Split(op, args, n).Run(plain, query(own("remove uniform")))
 	}
 	return plain(args, n)
 }

@@ -6,13 +6,15 @@ import (
 	"maps"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/dialect/internal/search"
 	"github.com/dbq-go/dbq/dialect/kit"
+	"github.com/dbq-go/dbq/dialect/kit/search"
 	"github.com/dbq-go/dbq/state"
 )
 
 // Checkout takes tasks by one of three strategies.
-func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) (dialect.Leased, error) {
+func (Dialect) Checkout(
+	ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest,
+) (dialect.CheckoutResult, error) {
 	c := checkout{s: s, r: r}
 	expired := func(ctx context.Context) ([]dialect.Row, error) { return c.expired(ctx, c.reads(ctx), nil) }
 	var err error
@@ -23,14 +25,14 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 		err = c.each(ctx, c.ready, expired)
 	case r.Strategy == dialect.Advisory:
 		if err = c.advisory(ctx); err != nil {
-			return dialect.Leased{}, err // whether its transaction leased tasks is unknown
+			return dialect.CheckoutResult{}, err // whether its transaction leased tasks is unknown
 		}
 	case r.Strategy == dialect.CAS:
 		err = c.each(ctx, c.compareAndSet, expired)
 	default:
-		return dialect.Leased{}, fmt.Errorf("postgres: no strategy %q", r.Strategy)
+		return dialect.CheckoutResult{}, fmt.Errorf("postgres: no strategy %q", r.Strategy)
 	}
-	return c.budget.Leased(), err
+	return c.budget.Result(), err
 }
 
 // checkout is one call of Checkout.
@@ -60,7 +62,7 @@ func (c *checkout) parts(ctx context.Context, ready, expired finder) error {
 	}
 	c.budget = kit.NewBudget(c.r)
 	for _, find := range order {
-		some := len(c.budget.Leased().Rows) > 0
+		some := len(c.budget.Result().Rows) > 0
 		if c.budget.Full() || (some || c.pastStart) && c.r.Search != dialect.ExpiredFirst {
 			break
 		}
@@ -77,7 +79,7 @@ func (c *checkout) parts(ctx context.Context, ready, expired finder) error {
 // so they are handed out. The next checkout gets the error again.
 func (c *checkout) each(ctx context.Context, ready, expired finder) error {
 	err := c.parts(ctx, ready, expired)
-	if err != nil && len(c.budget.Leased().Rows) > 0 && c.s.Class(err) != dialect.Ambiguous {
+	if err != nil && len(c.budget.Result().Rows) > 0 && c.s.Class(err) != dialect.Ambiguous {
 		return nil
 	}
 	return err
@@ -96,7 +98,7 @@ type runFunc func(context.Context, func(context.Context, dialect.Conn) error) er
 func (c *checkout) ready(ctx context.Context) ([]dialect.Row, error) {
 	return c.fromCursor(c.reads(ctx), func(name string, args dialect.Args) (rows []dialect.Row, err error) {
 		err = c.s.Do(ctx, func(ctx context.Context, conn dialect.Conn) (err error) {
-			rows, err = c.took(c.s.Query(ctx, conn, c.s.Statements.Private[name].SQL, args))
+			rows, err = c.took(c.s.Query(ctx, conn, c.s.Private(name).SQL, args))
 			return err
 		})
 		if err != nil {
@@ -131,13 +133,13 @@ func (c *checkout) took(rows []dialect.Row, err error) ([]dialect.Row, error) {
 func (c *checkout) advisory(ctx context.Context) error {
 	return c.s.Tx(ctx, func(ctx context.Context, conn dialect.Conn) error {
 		lock := dialect.Args{"queue": c.r.Queue}
-		if _, err := c.s.Exec(ctx, conn, c.s.Statements.Private["queue lock"].SQL, lock); err != nil {
+		if _, err := c.s.Exec(ctx, conn, c.s.Private("queue lock").SQL, lock); err != nil {
 			return err
 		}
 		query := func(text string, args dialect.Args) ([]dialect.Row, error) { return c.s.Query(ctx, conn, text, args) }
 		return c.parts(ctx, func(context.Context) ([]dialect.Row, error) {
 			return c.fromCursor(query, func(name string, args dialect.Args) ([]dialect.Row, error) {
-				return c.took(query(c.s.Statements.Private[name].SQL, args))
+				return c.took(query(c.s.Private(name).SQL, args))
 			})
 		}, func(ctx context.Context) ([]dialect.Row, error) {
 			return c.expired(ctx, query, func(ctx context.Context, take func(context.Context, dialect.Conn) error) error {
@@ -159,7 +161,7 @@ func (c *checkout) takeCandidates(
 	limit, candidates := c.budget.Rows, search.Candidates{}
 	for range search.Rounds {
 		args["limit"] = candidates.Read(limit)
-		seen, err := query(c.s.Statements.Private["see "+name].SQL, args)
+		seen, err := query(c.s.Private("see "+name).SQL, args)
 		if err != nil || len(seen) == 0 {
 			return nil, err
 		}
@@ -184,7 +186,7 @@ func (c *checkout) takeSeen(
 ) (rows []dialect.Row, err error) {
 	args := c.args(c.budget.Rows)
 	maps.Copy(args, kit.Keys(seen))
-	take := c.s.Statements.Private["take "+name]
+	take := c.s.Private("take " + name)
 	switch {
 	case run != nil:
 	case name == "expired", len(seen) > take.Max: // a takeover may add notices; or more than one statement

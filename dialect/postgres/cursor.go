@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/dialect/internal/search"
+	"github.com/dbq-go/dbq/dialect/kit/search"
 )
 
 // manyDeadTuples is the number of dead tuples from which they may be the cause of a slow search.
@@ -33,8 +33,9 @@ func (c *checkout) fromCursor(query search.Query, take taker) ([]dialect.Row, er
 	}
 	if err == nil {
 		small.Found(rows, share)
-		leased := dialect.Leased{Rows: rows, More: slices.ContainsFunc(rows, func(r dialect.Row) bool { return r.Cut })}
-		err = begun.Found(leased, time.Since(begin), deadTuples(c.s, query), search.Now(c.s, query))
+		cut := slices.ContainsFunc(rows, func(r dialect.Row) bool { return r.Cut })
+		result, took := dialect.CheckoutResult{Rows: rows, More: cut}, time.Since(begin)
+		err = begun.Found(result, took, deadTuples(c.s, query), search.Now(c.s, query))
 	}
 	return rows, err
 }
@@ -45,7 +46,7 @@ func (c *checkout) expired(ctx context.Context, query search.Query, run runFunc)
 	cursor := search.ExpiredCursorOf(c.s, c.r.Queue)
 	args := c.args(0)
 	var err error
-	if args["oldest"], err = search.OldestLeased(c.s, c.s.Statements.Private["oldest"].SQL, c.r.Queue, query); err != nil {
+	if args["oldest"], err = search.OldestLeased(c.s, c.s.Private("oldest").SQL, c.r.Queue, query); err != nil {
 		return nil, err
 	}
 	begin := time.Now()
@@ -59,7 +60,7 @@ func (c *checkout) expired(ctx context.Context, query search.Query, run runFunc)
 // deadTuples reads from the server's statistics whether there are many dead tuples.
 func deadTuples(s *dialect.Session, query search.Query) search.DeadTuples {
 	return func() (bool, error) {
-		rows, err := query(s.Statements.Private["dead tuples"].SQL, dialect.Args{"many": manyDeadTuples})
+		rows, err := query(s.Private("dead tuples").SQL, dialect.Args{"many": manyDeadTuples})
 		return len(rows) > 0, err
 	}
 }
@@ -69,7 +70,7 @@ func (Dialect) Next(ctx context.Context, s *dialect.Session, conn dialect.Conn, 
 	query := func(text string, args dialect.Args) ([]dialect.Row, error) { return s.Query(ctx, conn, text, args) }
 	bind := func(since []int64) dialect.Args { return dialect.Args{"queue": queue, "since": since} }
 	slow := func(time.Duration) (bool, error) { return deadTuples(s, query)() }
-	return search.NextFrom(s, s.Statements.Private["oldest"].SQL, queue, query, bind, slow)
+	return search.NextFrom(s, s.Private("oldest").SQL, queue, query, bind, slow)
 }
 
 // Backdated implements dialect.Searcher.

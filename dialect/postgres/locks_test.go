@@ -21,7 +21,7 @@ func TestLocksDoNotDependOnHowTheSchemaIsNamed(t *testing.T) {
 		byPath := dialecttest.Session(t, Dialect{}, pool, dialect.Names{Prefix: named.Names.Prefix})
 		args := dialect.Args{"name": named.Names.Prefix, "queue": "work"}
 		for name, take := range map[string]func(sqlrun.Texts) string{
-			"migration": func(st sqlrun.Texts) string { return st.MigrationLock },
+			"migration": func(st sqlrun.Texts) string { return st.MigrationLock.Take },
 			"checkout":  func(st sqlrun.Texts) string { return st.Private["queue lock"].SQL },
 		} {
 			err := byPath.Tx(t.Context(), func(ctx context.Context, c dialect.Conn) error {

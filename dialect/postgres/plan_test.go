@@ -166,12 +166,15 @@ func planCounting(s *sqlrun.Session, e *explainer) {
 			"holder": "w", "held_by": "w#", "limit": limit, "after": e.idBehind(window), "before": e.idBehind(0)})
 		return err
 	})
-	for in, index := range st.OfState {
+	for in, index := range st.Indexes {
+		if index.Where == "" {
+			continue
+		}
 		for name, text := range map[string]string{"some": st.SomeIDs, "list some": st.ListSome, "match some": st.MatchSome} {
 			text = strings.ReplaceAll(text, "{matches}", "kind = :kind")
 			e.check(name+" "+in.String(), limit, limit, func() error {
 				args := dialect.Args{"queue": "work", "limit": limit, "kind": "none"}
-				_, err := s.Query(e.t.Context(), e, sqlrun.ListText(text, "queue = :queue AND "+index, false), args)
+				_, err := s.Query(e.t.Context(), e, sqlrun.IndexText(text, index), args)
 				return err
 			})
 		}

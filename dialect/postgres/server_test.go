@@ -10,7 +10,7 @@ import (
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/internal/dialecttest"
-	"github.com/dbq-go/dbq/dialect/internal/version"
+	"github.com/dbq-go/dbq/dialect/kit"
 	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 )
@@ -41,7 +41,7 @@ func TestProbe(t *testing.T) {
 			s.MaxPayload == 0 || s.Precision == 0 {
 			t.Errorf("got %+v", s)
 		}
-		if old := !version.AtLeast(s.Version+".0", 15, 0) || s.Product != "PostgreSQL"; s.Untested != old {
+		if old := !kit.AtLeast(s.Version+".0", 15, 0) || s.Product != "PostgreSQL"; s.Untested != old {
 			t.Errorf("%s %s: untested is %v, want %v", s.Product, s.Version, s.Untested, old)
 		}
 		t.Logf("%+v", s)

@@ -19,7 +19,8 @@ import (
 // TestTakeoverOfATaskThatWasJustTakenOverLeavesNoLease has another takeover commit, whose own lease has ended, too. A
 // row of the table of leases under a fence that no lease has would end the next lease before it begins.
 func TestTakeoverOfATaskThatWasJustTakenOverLeavesNoLease(t *testing.T) {
-	duringTakeover(t, "fence = fence + 1, lease_until = 2, holder = 'other#1'", func(t *testing.T, leased dialect.Leased) {
+	const change = "fence = fence + 1, lease_until = 2, holder = 'other#1'"
+	duringTakeover(t, change, func(t *testing.T, leased dialect.CheckoutResult) {
 		if len(leased.Rows) > 0 {
 			t.Errorf("took over %+v", leased.Rows)
 		}
@@ -28,7 +29,7 @@ func TestTakeoverOfATaskThatWasJustTakenOverLeavesNoLease(t *testing.T) {
 
 // TestTakeoverOfATaskThatWasJustStartedCounts has the holder start its task late, which changes no fence.
 func TestTakeoverOfATaskThatWasJustStartedCounts(t *testing.T) {
-	duringTakeover(t, "known_started = 1", func(t *testing.T, leased dialect.Leased) {
+	duringTakeover(t, "known_started = 1", func(t *testing.T, leased dialect.CheckoutResult) {
 		if len(leased.Rows) != 1 || leased.Rows[0].Fence != 2 || leased.Rows[0].Attempt != 2 {
 			t.Errorf("took over %+v", leased.Rows)
 		}
@@ -37,7 +38,7 @@ func TestTakeoverOfATaskThatWasJustStartedCounts(t *testing.T) {
 
 // duringTakeover runs a checkout of each strategy that finds an expired lease, makes a change of its task while the
 // statement that takes it over runs, and checks that each row of the table of leases belongs to a task's fence.
-func duringTakeover(t *testing.T, change string, check func(*testing.T, dialect.Leased)) {
+func duringTakeover(t *testing.T, change string, check func(*testing.T, dialect.CheckoutResult)) {
 	onEachServer(t, func(t *testing.T, dsn string) {
 		for _, strategy := range []dialect.Strategy{dialect.SkipLocked, dialect.Advisory, dialect.CAS} {
 			t.Run(string(strategy), func(t *testing.T) {
@@ -61,7 +62,7 @@ func duringTakeover(t *testing.T, change string, check func(*testing.T, dialect.
 				tx, err := db.BeginTx(t.Context(), nil)
 				must(nil, err)
 				must(tx.ExecContext(t.Context(), "SELECT pg_advisory_xact_lock($1)", lock))
-				var leased dialect.Leased
+				var leased dialect.CheckoutResult
 				done := make(chan error, 1)
 				go func() {
 					var err error
@@ -87,7 +88,7 @@ func duringTakeover(t *testing.T, change string, check func(*testing.T, dialect.
 	})
 }
 
-func takeOver(s *sqlrun.Session, by dialect.Strategy) (dialect.Leased, error) {
+func takeOver(s *sqlrun.Session, by dialect.Strategy) (dialect.CheckoutResult, error) {
 	return Dialect{}.Checkout(context.Background(), &s.Session, dialect.CheckoutRequest{Queue: "work", Limit: 10,
 		Lease: time.Minute, Holder: "new#1", Strategy: by, Search: dialect.OnlyExpired})
 }

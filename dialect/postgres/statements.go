@@ -23,17 +23,17 @@ func (Dialect) Statements(n dialect.Names) dialect.Statements {
 	fill := n.Filler("{home}", home)
 	st := kit.ReadStatements(sqlFiles, maxRows, fill)
 	st.Style = dialect.Dollar
-	st.OfState = map[state.State]string{
+	st.Indexes = map[state.State]dialect.Index{
 		// Every priority is in the range. On a table that was analyzed while it was empty, PostgreSQL 15 expects more of a
 		// queue's tasks without it, and sorts them all instead of reading the first ones by the index.
-		state.Created:    "due IS NOT NULL AND priority BETWEEN 0 AND 9 ORDER BY priority, due, id",
-		state.Processing: "state = 1 ORDER BY updated",
-		state.Error:      "state = 3 ORDER BY id",
-		state.Poison:     "state = 4 ORDER BY id",
+		state.Created:    {Where: "due IS NOT NULL AND priority BETWEEN 0 AND 9", Order: "priority, due, id"},
+		state.Processing: {Where: "state = 1", Order: "updated"},
+		state.Completed:  {Newest: true},
+		state.Error:      {Where: "state = 3", Order: "id", IDs: dialect.IDsOrdered},
+		state.Poison:     {Where: "state = 4", Order: "id", IDs: dialect.IDsOrdered},
 	}
 	st.ForUpdate = "FOR UPDATE"
 	st.Returning, st.NestedSavepoints = true, true
 	st.Begin = []string{"BEGIN ISOLATION LEVEL READ COMMITTED"}
-	st.Newest = []state.State{state.Completed}
 	return st
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/dialect/internal/batch"
+	"github.com/dbq-go/dbq/dialect/kit/batch"
 )
 
 // NeedsTx reports whether rows take several statements, or a list of which not all may be changed.
@@ -20,9 +20,9 @@ func (Dialect) NeedsTx(_ *dialect.Session, op dialect.Op, args dialect.Args, n i
 func (Dialect) RunBatch(
 	ctx context.Context, s *dialect.Session, c dialect.Conn, op dialect.Op, args dialect.Args, n int,
 ) (dialect.Changed, error) {
-	own := s.Statements.Private
+	own := s.Private
 	if name := oneRow(op, args); n == 1 && name != "" {
-		return batch.One(ctx, s, c, own[name], args)
+		return batch.One(ctx, s, c, own(name), args)
 	}
 	plain := func(args dialect.Args, n int) (dialect.Changed, error) {
 		return batch.Query(ctx, s, c, s.Statements.Batch(op), args, n)
@@ -30,15 +30,15 @@ func (Dialect) RunBatch(
 	switch op {
 	case dialect.Insert:
 		if uniform := batch.UniformInsert(args); uniform != nil {
-			return batch.Add(ctx, s, c, own["insert uniform"], uniform, n)
+			return batch.Add(ctx, s, c, own("insert uniform"), uniform, n)
 		}
 	case dialect.Settle, dialect.Remove:
-		change := own["complete uniform"]
+		change := own("complete uniform")
 		if op == dialect.Remove {
-			change = own["remove uniform"]
+			change = own("remove uniform")
 		}
 		return batch.Split(op, args, n).Run(plain, func(args dialect.Args, n int) (dialect.Changed, error) {
-			return batch.Counted(ctx, s, c, own["lock uniform"], change, args, n)
+			return batch.Counted(ctx, s, c, own("lock uniform"), change, args, n)
 		})
 	}
 	return plain(args, n)

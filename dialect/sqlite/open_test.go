@@ -11,7 +11,7 @@ import (
 
 	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/dialect/internal/dialecttest"
-	"github.com/dbq-go/dbq/dialect/internal/version"
+	"github.com/dbq-go/dbq/dialect/kit"
 	"github.com/dbq-go/dbq/internal/check"
 )
 
@@ -128,7 +128,7 @@ func TestProbe(t *testing.T) {
 	s, err := Dialect{}.Probe(t.Context(), pool.Read)
 	check.OK(t, err)
 	strategies := []dialect.Strategy{dialect.CAS}
-	if s.Product != "SQLite" || !version.AtLeast(s.Version, 3, 42) || s.MaxPayload == 0 ||
+	if s.Product != "SQLite" || !kit.AtLeast(s.Version, 3, 42) || s.MaxPayload == 0 ||
 		!slices.Equal(s.Strategies, strategies) {
 		t.Errorf("got %+v", s)
 	}

@@ -128,12 +128,14 @@ func checkPlans(t *testing.T, s *sqlrun.Session) {
 	plain["list window"] = sqlrun.ListText(st.List, window, true)
 	plain["list failed"] = sqlrun.ListText(st.List, failed, true)
 	plain["list archive"] = sqlrun.ListText(st.ListArchive, "1 = 1 AND id > :after AND id < :before", false)
-	for in, index := range st.OfState {
-		plain["some "+in.String()] = sqlrun.ListText(st.SomeIDs, "queue = :queue AND "+index, false)
+	for in, index := range st.Indexes {
+		if index.Where != "" {
+			plain["some "+in.String()] = sqlrun.IndexText(st.SomeIDs, index)
+		}
 	}
-	plain["list some"] = sqlrun.ListText(st.ListSome, "queue = :queue AND "+st.OfState[state.Created], false)
-	plain["match some"] = strings.ReplaceAll(sqlrun.ListText(st.MatchSome,
-		"queue = :queue AND "+st.OfState[state.Processing], false), "{matches}", "kind = :kind")
+	plain["list some"] = sqlrun.IndexText(st.ListSome, st.Indexes[state.Created])
+	plain["match some"] = strings.ReplaceAll(sqlrun.IndexText(st.MatchSome, st.Indexes[state.Processing]),
+		"{matches}", "kind = :kind")
 	plain["audit of task"] = sqlrun.ListText(st.ListAudit, "1 = 1 AND a.task = :task", true)
 	plain["audit page"] = sqlrun.ListText(st.ListAudit, "1 = 1 AND a.id < :before", true)
 	plain["count union"] = sqlrun.UnionText(st.CountUpTo, 3, "queue")

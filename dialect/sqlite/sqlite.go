@@ -15,9 +15,8 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/dialect/internal/batch"
-	"github.com/dbq-go/dbq/dialect/internal/version"
 	"github.com/dbq-go/dbq/dialect/kit"
+	"github.com/dbq-go/dbq/dialect/kit/batch"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 )
@@ -42,7 +41,7 @@ func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
 		return dialect.Server{}, err
 	}
 	// STRICT needs 3.37, unixepoch('subsec') 3.42.
-	if !version.AtLeast(reported, 3, 42) {
+	if !kit.AtLeast(reported, 3, 42) {
 		return dialect.Server{}, fmt.Errorf("%w: SQLite %s is too old, dbq needs 3.42", dialect.ErrServer, reported)
 	}
 	return dialect.Server{
@@ -62,14 +61,16 @@ func (Dialect) BindValue(v any) any {
 
 // Checkout leases expired and due tasks in one transaction. With a single writer, no other change can come in
 // between; the update still checks its own conditions.
-func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) (dialect.Leased, error) {
+func (Dialect) Checkout(
+	ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest,
+) (dialect.CheckoutResult, error) {
 	if r.Strategy != dialect.CAS {
-		return dialect.Leased{}, fmt.Errorf("sqlite: no strategy %q", r.Strategy)
+		return dialect.CheckoutResult{}, fmt.Errorf("sqlite: no strategy %q", r.Strategy)
 	}
 	if r.Search == dialect.DueFirst || r.Search == dialect.ExpiredFirst {
 		idle, err := nothingDue(ctx, s, r)
 		if idle || err != nil {
-			return dialect.Leased{}, err
+			return dialect.CheckoutResult{}, err
 		}
 	}
 	var budget kit.Budget
@@ -95,16 +96,16 @@ func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.Check
 			add(takeReady)
 		default:
 			add(takeReady)
-			if len(budget.Leased().Rows) == 0 {
+			if len(budget.Result().Rows) == 0 {
 				add(takeExpired)
 			}
 		}
 		return err
 	})
 	if err != nil {
-		return dialect.Leased{}, err // whether the transaction leased tasks is unknown
+		return dialect.CheckoutResult{}, err // whether the transaction leased tasks is unknown
 	}
-	return budget.Leased(), nil
+	return budget.Result(), nil
 }
 
 // A taker leases tasks within a budget.
@@ -115,12 +116,12 @@ type taker func(
 func takeExpired(
 	ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args, b *kit.Budget,
 ) error {
-	seen, err := s.Query(ctx, c, s.Statements.Private["expired"].SQL, args)
+	seen, err := s.Query(ctx, c, s.Private("expired").SQL, args)
 	if seen = b.Fit(seen); err != nil || len(seen) == 0 {
 		return err
 	}
 	maps.Copy(args, kit.Keys(seen))
-	rows, err := s.QueryBatch(ctx, c, s.Statements.Private["take over"], args, len(seen))
+	rows, err := s.QueryBatch(ctx, c, s.Private("take over"), args, len(seen))
 	if err != nil {
 		return err
 	}
@@ -133,13 +134,13 @@ func takeGiven(
 ) error {
 	given := b.Fit(args["given"].([]dialect.Row))
 	maps.Copy(args, kit.Keys(given))
-	rows, err := s.QueryBatch(ctx, c, s.Statements.Private["given"], args, len(given))
+	rows, err := s.QueryBatch(ctx, c, s.Private("given"), args, len(given))
 	if err != nil {
 		return err
 	}
 	return take(ctx, s, c, args, b, rows, func(rows []dialect.Row) (int64, error) {
 		maps.Copy(args, kit.Keys(rows))
-		return s.ExecBatch(ctx, c, s.Statements.Private["take given"], args, len(rows))
+		return s.ExecBatch(ctx, c, s.Private("take given"), args, len(rows))
 	})
 }
 
@@ -147,7 +148,7 @@ func takeGiven(
 func takeReady(
 	ctx context.Context, s *dialect.Session, c dialect.Conn, args dialect.Args, b *kit.Budget,
 ) error {
-	rows, err := s.Query(ctx, c, s.Statements.Private["ready"].SQL, args)
+	rows, err := s.Query(ctx, c, s.Private("ready").SQL, args)
 	if err != nil {
 		return err
 	}
@@ -157,7 +158,7 @@ func takeReady(
 				continue
 			}
 			args["priority"], args["was_due"], args["id"] = r.Priority, r.WasDue, r.ID
-			n, err := s.Exec(ctx, c, s.Statements.Private["take"].SQL, args)
+			n, err := s.Exec(ctx, c, s.Private("take").SQL, args)
 			if err != nil {
 				return taken, err
 			}
@@ -177,7 +178,7 @@ func take(
 	if len(rows) == 0 {
 		return nil
 	}
-	if err := batch.FillPayloads(ctx, s, c, s.Statements.Private["payloads"], rows); err != nil {
+	if err := batch.FillPayloads(ctx, s, c, s.Private("payloads"), rows); err != nil {
 		return err
 	}
 	now, holder := int64(0), args["holder"].(string)
@@ -203,6 +204,6 @@ func take(
 
 // nothingDue checks without the writer's lock, so that idle workers do not delay writers.
 func nothingDue(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) (bool, error) {
-	rows, err := s.Read(ctx, s.Statements.Private["any"].SQL, dialect.Args{"queue": r.Queue})
+	rows, err := s.Read(ctx, s.Private("any").SQL, dialect.Args{"queue": r.Queue})
 	return len(rows) == 0, err
 }

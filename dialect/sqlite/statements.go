@@ -18,16 +18,16 @@ const maxRows = 500
 func (Dialect) Statements(n dialect.Names) dialect.Statements {
 	st := kit.ReadStatements(sqlFiles, maxRows, n.Filler())
 	st.Style = dialect.Question
-	st.OfState = map[state.State]string{
-		state.Created:    "due IS NOT NULL ORDER BY priority, due, id",
-		state.Processing: "state = 1",
-		state.Error:      "state = 3 ORDER BY id",
-		state.Poison:     "state = 4 ORDER BY id",
+	st.Indexes = map[state.State]dialect.Index{
+		state.Created:    {Where: "due IS NOT NULL", Order: "priority, due, id"},
+		state.Processing: {Where: "state = 1"},
+		state.Completed:  {Newest: true},
+		state.Error:      {Where: "state = 3", Order: "id", IDs: dialect.IDsOrdered},
+		state.Poison:     {Where: "state = 4", Order: "id", IDs: dialect.IDsOrdered},
 	}
 	st.Returning, st.NestedSavepoints = true, true
 	st.Begin = []string{"BEGIN IMMEDIATE"}
 	st.Assignments = []string{"taken = NULL", "taken_at = -1"}
-	st.Newest = []state.State{state.Completed}
 	for name, b := range st.Private {
 		if b.Max > 0 && b.Row == "" { // SQLite takes no arrays: it is for a single row
 			b.Max = 1

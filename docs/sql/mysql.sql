@@ -411,7 +411,7 @@ SELECT CASE GET_LOCK(LEFT(SHA2(CONCAT(LOWER(DATABASE()), ' ', :name), 256), 60),
          ELSE (SELECT 1 UNION SELECT 2)
        END;
 
--- ==== MigrationUnlock ====
+-- ==== MigrationLock free ====
 -- Lets the next migration begin.
 -- Runs after a migration.
 DO RELEASE_LOCK(LEFT(SHA2(CONCAT(LOWER(DATABASE()), ' ', :name), 256), 60));
@@ -1598,28 +1598,35 @@ SELECT t.id
  ORDER BY t.id
  LIMIT :limit;
 
--- ==== OfState COMPLETED ====
--- A condition and an order, not a statement: how an index leads to the tasks of a queue in the state.
-lane = 2 AND due_at = -1 ORDER BY priority, due_at, id;
+-- ==== Indexes COMPLETED ====
+-- Not a statement: how an index leads to the tasks of a queue in the state, as {hint}, {where} and {order}.
+FORCE INDEX (dbq_task_lane)
+queue = :queue AND lane = 2 AND due_at = -1 ORDER BY priority, due_at, id;
 
--- ==== OfState CREATED ====
--- A condition and an order, not a statement: how an index leads to the tasks of a queue in the state.
-lane = 0 ORDER BY priority, due_at;
+-- ==== Indexes CREATED ====
+-- Not a statement: how an index leads to the tasks of a queue in the state, as {hint}, {where} and {order}.
+FORCE INDEX (dbq_task_lane)
+queue = :queue AND lane = 0 ORDER BY priority, due_at;
 
--- ==== OfState ERROR ====
--- A condition and an order, not a statement: how an index leads to the tasks of a queue in the state.
-lane IN (0, 3) ORDER BY lane, priority, due_at;
+-- ==== Indexes ERROR ====
+-- Not a statement: how an index leads to the tasks of a queue in the state, as {hint}, {where} and {order}.
+FORCE INDEX (dbq_task_lane)
+queue = :queue AND lane IN (0, 3) ORDER BY lane, priority, due_at;
 
--- ==== OfState POISON ====
--- A condition and an order, not a statement: how an index leads to the tasks of a queue in the state.
-lane = 4 AND due_at = -1 ORDER BY priority, due_at, id;
+-- ==== Indexes POISON ====
+-- Not a statement: how an index leads to the tasks of a queue in the state, as {hint}, {where} and {order}.
+-- Added to filters for the state alone: lane = 4 /* POISON */
+FORCE INDEX (dbq_task_lane)
+queue = :queue AND lane = 4 AND due_at = -1 ORDER BY priority, due_at, id;
 
--- ==== OfState PROCESSING ====
--- A condition and an order, not a statement: how an index leads to the tasks of a queue in the state.
-lane = 9 ORDER BY priority, due_at;
+-- ==== Indexes PROCESSING ====
+-- Not a statement: how an index leads to the tasks of a queue in the state, as {hint}, {where} and {order}.
+-- Added to filters for the state alone: lane = 9 /* PROCESSING */
+FORCE INDEX (dbq_task_lane)
+queue = :queue AND lane = 9 ORDER BY priority, due_at;
 
 -- ==== ListSome ====
--- Lists tasks of a queue by an index of OfState, for the page of a queue's keys.
+-- Lists tasks of a queue by one of Indexes, for the page of a queue's keys.
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
 t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
 CASE
@@ -1636,33 +1643,25 @@ CASE
   ELSE t.progress
 END AS progress,
        {now} AS now
-  FROM dbq_task t FORCE INDEX (dbq_task_lane)
- WHERE {where}
+  FROM dbq_task t{hint}
+ WHERE {where}{order}
  LIMIT :limit;
 
 -- ==== SomeIDs ====
--- Finds the ids of a queue's tasks by an index of OfState, for a page of a list; not more than it can sort.
+-- Finds the ids of a queue's tasks by one of Indexes, for a page of a list; not more than it can sort.
 SELECT id
-  FROM dbq_task t FORCE INDEX (dbq_task_lane)
- WHERE {where}
+  FROM dbq_task t{hint}
+ WHERE {where}{order}
  LIMIT :limit;
 
 -- ==== MatchSome ====
--- Counts the tasks that a filter selects among some of a queue, by an index of OfState, before a bulk action.
+-- Counts the tasks that a filter selects among some of a queue, by one of Indexes, before a bulk action.
 SELECT count(*) AS looked, count(CASE WHEN {matches} THEN 1 END) AS matching
   FROM (
     SELECT id, queue, kind, task_key, state, due, cancelled, updated, holder
-      FROM dbq_task t FORCE INDEX (dbq_task_lane)
-     WHERE {where}
+      FROM dbq_task t{hint}
+     WHERE {where}{order}
     LIMIT :limit) t;
-
--- ==== InState POISON ====
--- A condition, not a statement: added to a filter for a single state, so that an index finds its tasks.
-lane = 4 /* POISON */;
-
--- ==== InState PROCESSING ====
--- A condition, not a statement: added to a filter for a single state, so that an index finds its tasks.
-lane = 9 /* PROCESSING */;
 
 -- ==== Next ====
 -- Reports when the next task of a queue is due. Idle workers sleep until then.
@@ -2076,7 +2075,7 @@ SELECT t.queue, count(*) AS tasks
 -- all other checkouts of the queue waiting, as long as its connection stays open: eight hours by default.
 SET @dbqwait = @@SESSION.wait_timeout, SESSION wait_timeout = 10;
 
--- ==== EndLimitIdle ====
+-- ==== LimitIdle free ====
 -- Restores what LimitIdle has changed.
 -- Runs after that checkout, so that other transactions of the session may pause for longer.
 SET SESSION wait_timeout = @dbqwait;

@@ -594,7 +594,7 @@ EXCEPTION WHEN OTHERS THEN
 END;
 /
 
--- ==== MigrationUnlock ====
+-- ==== MigrationLock free ====
 -- Lets the next migration begin.
 -- Runs after a migration.
 -- The lock's number is a hash of what it locks, the schema of the tables and their prefix. The schema is the
@@ -1809,7 +1809,7 @@ SELECT t.id
  FETCH FIRST :limit ROWS ONLY;
 
 -- ==== ListSome ====
--- Lists tasks of a queue by an index of OfState, for the page of a queue's keys.
+-- Lists tasks of a queue by one of Indexes, for the page of a queue's keys.
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
 t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
 CASE
@@ -1825,24 +1825,24 @@ CASE
   ELSE t.progress
 END AS progress,
        {now} AS now
-  FROM dbq_task t
- WHERE {where}
+  FROM dbq_task t{hint}
+ WHERE {where}{order}
  FETCH FIRST :limit ROWS ONLY;
 
 -- ==== SomeIDs ====
--- Finds the ids of a queue's tasks by an index of OfState, for a page of a list; not more than it can sort.
+-- Finds the ids of a queue's tasks by one of Indexes, for a page of a list; not more than it can sort.
 SELECT id
-  FROM dbq_task t
- WHERE {where}
+  FROM dbq_task t{hint}
+ WHERE {where}{order}
  FETCH FIRST :limit ROWS ONLY;
 
 -- ==== MatchSome ====
--- Counts the tasks that a filter selects among some of a queue, by an index of OfState, before a bulk action.
+-- Counts the tasks that a filter selects among some of a queue, by one of Indexes, before a bulk action.
 SELECT count(*) AS looked, count(CASE WHEN {matches} THEN 1 END) AS matching
   FROM (
     SELECT id, queue, kind, task_key, state, due, cancelled, updated, holder
-      FROM dbq_task t
-     WHERE {where}
+      FROM dbq_task t{hint}
+     WHERE {where}{order}
     FETCH FIRST :limit ROWS ONLY) t;
 
 -- ==== Next ====

@@ -1612,24 +1612,24 @@ SELECT t.id
  ORDER BY t.id
  LIMIT :limit;
 
--- ==== OfState CREATED ====
--- A condition and an order, not a statement: how an index leads to the tasks of a queue in the state.
-due IS NOT NULL AND priority BETWEEN 0 AND 9 ORDER BY priority, due, id;
+-- ==== Indexes CREATED ====
+-- Not a statement: how an index leads to the tasks of a queue in the state, as {hint}, {where} and {order}.
+queue = :queue AND due IS NOT NULL AND priority BETWEEN 0 AND 9 ORDER BY priority, due, id;
 
--- ==== OfState ERROR ====
--- A condition and an order, not a statement: how an index leads to the tasks of a queue in the state.
-state = 3 /* ERROR */ ORDER BY id;
+-- ==== Indexes ERROR ====
+-- Not a statement: how an index leads to the tasks of a queue in the state, as {hint}, {where} and {order}.
+queue = :queue AND state = 3 /* ERROR */ ORDER BY id;
 
--- ==== OfState POISON ====
--- A condition and an order, not a statement: how an index leads to the tasks of a queue in the state.
-state = 4 /* POISON */ ORDER BY id;
+-- ==== Indexes POISON ====
+-- Not a statement: how an index leads to the tasks of a queue in the state, as {hint}, {where} and {order}.
+queue = :queue AND state = 4 /* POISON */ ORDER BY id;
 
--- ==== OfState PROCESSING ====
--- A condition and an order, not a statement: how an index leads to the tasks of a queue in the state.
-state = 1 /* PROCESSING */ ORDER BY updated;
+-- ==== Indexes PROCESSING ====
+-- Not a statement: how an index leads to the tasks of a queue in the state, as {hint}, {where} and {order}.
+queue = :queue AND state = 1 /* PROCESSING */ ORDER BY updated;
 
 -- ==== ListSome ====
--- Lists tasks of a queue by an index of OfState, for the page of a queue's keys.
+-- Lists tasks of a queue by one of Indexes, for the page of a queue's keys.
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
 t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
 CASE WHEN t.state = 1 /* PROCESSING */
@@ -1640,24 +1640,24 @@ CASE WHEN t.state = 1 /* PROCESSING */
                      WHERE l.id = t.id AND l.fence = t.fence), t.progress)
      ELSE t.progress END AS progress,
        {now} AS now
-  FROM dbq_task t
- WHERE {where}
+  FROM dbq_task t{hint}
+ WHERE {where}{order}
  LIMIT :limit;
 
 -- ==== SomeIDs ====
--- Finds the ids of a queue's tasks by an index of OfState, for a page of a list; not more than it can sort.
+-- Finds the ids of a queue's tasks by one of Indexes, for a page of a list; not more than it can sort.
 SELECT id
-  FROM dbq_task t
- WHERE {where}
+  FROM dbq_task t{hint}
+ WHERE {where}{order}
  LIMIT :limit;
 
 -- ==== MatchSome ====
--- Counts the tasks that a filter selects among some of a queue, by an index of OfState, before a bulk action.
+-- Counts the tasks that a filter selects among some of a queue, by one of Indexes, before a bulk action.
 SELECT count(*) AS looked, count(CASE WHEN {matches} THEN 1 END) AS matching
   FROM (
     SELECT id, queue, kind, task_key, state, due, cancelled, updated, holder
-      FROM dbq_task t
-     WHERE {where}
+      FROM dbq_task t{hint}
+     WHERE {where}{order}
     LIMIT :limit) t;
 
 -- ==== Next ====

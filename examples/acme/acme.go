@@ -74,7 +74,9 @@ func (Dialect) BindValue(v any) any {
 
 // Checkout finds and leases tasks in one transaction, which waits for every other writer, so nothing can change between
 // the two.
-func (Dialect) Checkout(ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest) (dialect.Leased, error) {
+func (Dialect) Checkout(
+	ctx context.Context, s *dialect.Session, r dialect.CheckoutRequest,
+) (dialect.CheckoutResult, error) {
 	return kit.FindAndTake(ctx, s, r)
 }
 

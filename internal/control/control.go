@@ -8,14 +8,13 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/dbq-go/dbq/dialect"
 	"github.com/dbq-go/dbq/internal/store"
 	"github.com/google/uuid"
 )
 
 // The namespaces of records.
 const (
-	namespacePause     = dialect.PauseNamespace  // by queue: it hands out no tasks
+	namespacePause     = store.NamespacePause    // by queue: it hands out no tasks
 	namespaceSettings  = store.NamespaceSettings // by queue
 	namespaceRetention = "retention"             // by queue: what its workers keep unless its settings say otherwise
 	namespaceWorker    = store.NamespaceWorkers  // by worker: its last report

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/internal/sqlrun"
 )
 
 // explained are the statements that workers run most, by engine: each with the indexes of its plan. The tests of
@@ -138,7 +139,8 @@ func withValues(d dialect.Dialect, s statement) (string, error) {
 		text = s.texts[0]
 	}
 	text = fill(leadingComments.ReplaceAllString(text, ""), firstID)
-	rows := fill(s.batch.Row, firstID) + strings.TrimRight(s.batch.Separator(), " ") + "\n" + fill(s.batch.Row, secondID)
+	separator := strings.TrimRight(sqlrun.Separator(s.batch), " ")
+	rows := fill(s.batch.Row, firstID) + separator + "\n" + fill(s.batch.Row, secondID)
 	text = strings.Replace(text, "{rows}", rows, 1)
 	var lines []string
 	for line := range strings.SplitSeq(text, "\n") {

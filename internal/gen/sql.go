@@ -184,6 +184,16 @@ func (c *collector) add(name string, about purpose, v reflect.Value) {
 		s.texts = []string{f}
 	case []string:
 		s.texts = f
+	case dialect.Lock:
+		s.texts = []string{f.Take}
+		if f.Free != "" {
+			c.add(name+" free", c.purpose(name+" free"), reflect.ValueOf(f.Free))
+		}
+	case dialect.Index:
+		if f.Where == "" {
+			return
+		}
+		s.texts = []string{indexText(f)}
 	case dialect.Batch:
 		if s.batch = f; f.Max == 0 { // a plain text
 			s.batch, s.texts = dialect.Batch{}, []string{f.SQL}
@@ -197,6 +207,15 @@ func (c *collector) add(name string, about purpose, v reflect.Value) {
 	} else if !sqlrun.FieldOf(name).Optional {
 		c.err = fmt.Errorf("%q has no text", name)
 	}
+}
+
+// indexText returns what a page shows of an index.
+func indexText(by dialect.Index) string {
+	text := strings.TrimSpace(sqlrun.IndexText("{hint}\n{where}{order}", by))
+	if by.Filter != "" {
+		text = "-- Added to filters for the state alone: " + by.Filter + "\n" + text
+	}
+	return text
 }
 
 func (c *collector) addMap(name string, about purpose, v reflect.Value) {
@@ -306,12 +325,13 @@ func (p *printer) batch(b dialect.Batch) string {
 	if b.Max == 1 {
 		rows = "-- One row at a time.\n"
 	}
+	separator := sqlrun.Separator(b)
 	switch {
-	case b.Lines():
-		text = strings.Replace(text, "{rows}", "-- for each row:"+b.Separator()+b.Row, 1)
+	case strings.HasPrefix(separator, "\n"):
+		text = strings.Replace(text, "{rows}", "-- for each row:"+separator+b.Row, 1)
 	case b.Row != "":
 		rows = fmt.Sprintf("-- {rows} is a list of at most %d of these, separated by %q:\n%s\n",
-			b.Max, b.Separator(), wrapped(p.readable(b.Row), "--  "))
+			b.Max, separator, wrapped(p.readable(b.Row), "--  "))
 	}
 	body := strings.TrimLeft(leadingComments.ReplaceAllString(text, ""), "\n")
 	return leadingComments.FindString(text) + rows + body

@@ -79,6 +79,7 @@ func TestWithoutBeginTheDriverBeginsAndEnds(t *testing.T) {
 		{"commit is refused", map[string]error{"commit": boom}, tx, []string{"begin", "WORK", "commit"}, dialect.Unknown, 1},
 		{"commit is lost", map[string]error{"commit": io.EOF}, tx, []string{"begin", "WORK", "commit"}, dialect.Ambiguous, 1},
 		{"locked", nil, lockedTx, []string{"LOCK", "begin", "WORK", "commit", "UNLOCK"}, dialect.Unknown, 0},
+		{"locked within", nil, lockedWithin, []string{"begin", "LOCK", "WORK", "commit"}, dialect.Unknown, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/dbq-go/dbq/dialect"
+	"github.com/dbq-go/dbq/dialect/kit"
 	"github.com/jmoiron/sqlx"
 )
 
@@ -139,13 +140,26 @@ type list struct {
 	err             error
 }
 
+// Separator returns what separates the rows of a batch; see dialect.Batch. Rows with lines of their own begin in the
+// column of {rows}.
+func Separator(b dialect.Batch) string {
+	switch {
+	case strings.HasPrefix(b.Row, "SELECT"):
+		return " UNION ALL "
+	case kit.OnLines(b.Row):
+		before, _, _ := strings.Cut(b.SQL, "{rows}")
+		return "\n" + strings.Repeat(" ", len(before)-1-strings.LastIndex(before, "\n"))
+	}
+	return ", "
+}
+
 // compileList compiles a batch with a Row.
 func (b *binder) compileList(batch dialect.Batch) *list {
 	if l, ok := b.lists.Load(batch); ok {
 		return l.(*list)
 	}
 	before, after, found := strings.Cut(batch.SQL, "{rows}")
-	l := &list{head: b.compile(before), row: b.compile(batch.Row), tail: b.compile(after), separator: batch.Separator()}
+	l := &list{head: b.compile(before), row: b.compile(batch.Row), tail: b.compile(after), separator: Separator(batch)}
 	if l.err = cmp.Or(l.head.err, l.row.err, l.tail.err); !found {
 		l.err = fmt.Errorf("dialect: batch has a row but no {rows}: %s", batch.SQL)
 	}

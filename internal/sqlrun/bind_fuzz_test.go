@@ -51,7 +51,7 @@ func FuzzBind(f *testing.F) {
 		}
 		batch := dialect.Batch{SQL: "head {rows} tail", Row: text}
 		got, values, err = question.bindBatch(batch, columns, 0, rows)
-		list := strings.Join([]string{plain, plain, plain}, batch.Separator())
+		list := strings.Join([]string{plain, plain, plain}, Separator(batch))
 		if want := "head " + list + " tail"; err != nil ||
 			restored(t, got, values) != want {
 			t.Errorf("%d rows of %q became %q with %v, %v", rows, text, got, values, err)

@@ -184,3 +184,17 @@ func TestLiteralWritesValuesIntoTheText(t *testing.T) {
 		t.Errorf("got %q %v, want %q", got, err, want)
 	}
 }
+
+func TestSeparator(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ sql, row, want string }{
+		{"DELETE WHERE id IN ({rows})", ":id", ", "},
+		{"UPDATE FROM ({rows})", "SELECT :id, 3", " UNION ALL "},
+		{"BEGIN\n  {rows}\nEND;", "BEGIN\n    INSERT :id;\n  END;", "\n  "},
+		{"SELECT 1\n WHERE (1 = 0\n        {rows})", "OR id = :id", "\n        "},
+	} {
+		if got := Separator(dialect.Batch{SQL: c.sql, Row: c.row}); got != c.want {
+			t.Errorf("the rows %q are separated by %q, want %q", c.row, got, c.want)
+		}
+	}
+}

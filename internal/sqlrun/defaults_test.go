@@ -63,6 +63,8 @@ func TestPrivateStatementsAreChecked(t *testing.T) {
 		"no place":         {dialect.Batch{SQL: "IN (:id)", Row: ":id", Max: 5}, false},
 		"two places":       {dialect.Batch{SQL: "{rows} {rows}", Row: ":id", Max: 5}, false},
 		"a place too many": {dialect.Batch{SQL: "IN ({rows})", Max: 5}, false},
+		"a filled name":    {dialect.Batch{SQL: "-- {name}\nIN ({rows})", Row: ":id", Max: 5}, true},
+		"a misspelling":    {dialect.Batch{SQL: "WHERE {unpuased}"}, false},
 		"no bound":         {dialect.Batch{SQL: "IN ({rows})", Row: ":id"}, false},
 	} {
 		texts := Texts{Statements: dialect.Statements{Private: map[string]dialect.Batch{"take": c.own}}}

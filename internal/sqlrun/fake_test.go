@@ -18,6 +18,6 @@ func (fake) Probe(context.Context, *sql.DB) (dialect.Server, error) { return dia
 func (fake) Migrations(dialect.Names) []dialect.Migration           { return nil }
 func (f fake) Statements(dialect.Names) dialect.Statements          { return f.statements }
 func (f fake) Classify(err error) dialect.Class                     { return f.classify(err) }
-func (fake) Checkout(context.Context, *dialect.Session, dialect.CheckoutRequest) (dialect.Leased, error) {
-	return dialect.Leased{}, nil
+func (fake) Checkout(context.Context, *dialect.Session, dialect.CheckoutRequest) (dialect.CheckoutResult, error) {
+	return dialect.CheckoutResult{}, nil
 }

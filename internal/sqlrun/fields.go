@@ -36,7 +36,7 @@ func FieldOf(name string) Field {
 	_, defaulted := reflect.TypeFor[dialect.Defaulted]().FieldByName(name)
 	_, optional := reflect.TypeFor[dialect.Optional]().FieldByName(name)
 	columns := strings.Fields(f.Tag.Get("columns"))
-	switch name {
+	switch name { // a tag of so many would not fit on its line: the comment lists them
 	case "Insert":
 		columns = InsertColumns
 	case "AddStatistics":

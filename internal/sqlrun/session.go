@@ -31,9 +31,9 @@ type Session struct {
 	// OnPoison adds what is to be added in the transaction that moved tasks of a queue to POISON.
 	OnPoison func(ctx context.Context, c dialect.Conn, queue string, tasks []uuid.UUID) error
 
-	// memory is the state that dialects keep between calls; see LoadOrStore.
-	memory     sync.Map
-	remembered atomic.Int64 // entries of memory, or a few more
+	// dialectState is what dialects keep between calls, by key; see LoadOrStore.
+	dialectState sync.Map
+	stateSize    atomic.Int64 // entries of dialectState, or a few more
 
 	limited      sync.Once // fills limitedTexts; see withinLimits
 	limitedTexts dialect.Statements
@@ -61,16 +61,16 @@ func NewSession(d dialect.Dialect, pool dialect.Pool, server dialect.Server, nam
 	return s
 }
 
-// memoryMost bounds what a session remembers: a few things for each queue.
-const memoryMost = 20_000
+// maxStateSize bounds what dialects keep: a few things for each queue.
+const maxStateSize = 20_000
 
 // LoadOrStore returns the value of key, or sets it to fresh. Only speed may depend on it: all values are dropped when
 // there are more than a client of ten thousand queues needs.
 func (s *Session) LoadOrStore(key string, fresh any) any {
-	v, there := s.memory.LoadOrStore(key, fresh)
-	if !there && s.remembered.Add(1) > memoryMost {
-		s.memory.Clear()
-		s.remembered.Store(0)
+	v, there := s.dialectState.LoadOrStore(key, fresh)
+	if !there && s.stateSize.Add(1) > maxStateSize {
+		s.dialectState.Clear()
+		s.stateSize.Store(0)
 	}
 	return v
 }
@@ -178,7 +178,7 @@ func (s *Session) Tx(ctx context.Context, f func(ctx context.Context, c dialect.
 }
 
 // LockedTx is Tx under a lock. Its connection takes the lock before the transaction begins, and releases it after the
-// end, so that the next holder of the lock sees what was committed.
+// end, so that the next holder of the lock sees what was committed. A lock without Free is taken in the transaction.
 func (s *Session) LockedTx(
 	ctx context.Context, lock dialect.Lock, f func(ctx context.Context, c dialect.Conn) error,
 ) error {
@@ -194,13 +194,13 @@ func (s *Session) lockedTx(
 		return err
 	}
 	defer done()
-	if lock.Take != "" {
+	if lock.Free != "" {
 		if _, err = s.Exec(ctx, stdConn{conn}, lock.Take, lock.Args); err != nil {
 			s.discard(conn) // it may or may not have the lock
 			return &TxError{Err: err}
 		}
 		defer func() {
-			if lock.Take != "" {
+			if lock.Free != "" {
 				s.free(ctx, conn, lock)
 			}
 		}()
@@ -221,10 +221,15 @@ func (s *Session) lockedTx(
 			s.discardUnfit(conn, err)
 		}
 	}()
-	err = f(ctx, tx.on)
+	if lock.Take != "" && lock.Free == "" {
+		_, err = s.Exec(ctx, tx.on, lock.Take, lock.Args)
+	}
+	if err == nil {
+		err = f(ctx, tx.on)
+	}
 	if err == nil && lock.Early {
 		if _, err = s.Exec(ctx, tx.on, lock.Free, lock.Args); err == nil {
-			lock.Take = ""
+			lock.Free = ""
 		}
 	}
 	if err != nil {
@@ -307,6 +312,6 @@ func (s *Session) Next(ctx context.Context, c dialect.Conn, queue string) ([]dia
 }
 
 // Checkout is the dialect's.
-func (s *Session) Checkout(ctx context.Context, r dialect.CheckoutRequest) (dialect.Leased, error) {
+func (s *Session) Checkout(ctx context.Context, r dialect.CheckoutRequest) (dialect.CheckoutResult, error) {
 	return s.Dialect.Checkout(ctx, &s.Session, r)
 }

@@ -154,6 +154,10 @@ func lockedTx(s *Session) error { return s.LockedTx(context.Background(), lock, 
 func one(s *Session) error      { return s.OneStatement(context.Background(), run("WORK")) }
 func do(s *Session) error       { return s.Do(context.Background(), run("WORK")) }
 
+func lockedWithin(s *Session) error {
+	return s.LockedTx(context.Background(), dialect.Lock{Take: lock.Take}, run("WORK"))
+}
+
 func TestExplicitTxWrapsEachWrite(t *testing.T) {
 	t.Parallel()
 	db := &server{}

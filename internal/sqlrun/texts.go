@@ -38,9 +38,8 @@ type Texts struct {
 	// List returns at most :limit rows without their payload, by id, and ListArchive those of the archive. FindIDs returns
 	// only ids. ListText fills in which; List alone can begin with the newest.
 	List, FindIDs, ListArchive string
-	// ListSome returns at most :limit rows as List does, and SomeIDs their ids, in the order that ListText fills in with
-	// which: an index of dialect.Statements.OfState. MatchSome returns a SomeRow of such rows, of which it counts those
-	// with {matches}.
+	// ListSome returns at most :limit rows as List does, and SomeIDs their ids, by an index of dialect.Statements.Indexes
+	// that IndexText fills in. MatchSome returns a SomeRow of such rows, of which it counts those with {matches}.
 	ListSome, SomeIDs, MatchSome string
 	// Attempts returns at most :limit AttemptRows of the task :id from the history, in order. LastAttempt returns the
 	// last attempt from the rows of the task :id, in the table and in the archive.
@@ -70,12 +69,9 @@ func NewTexts(d dialect.Dialect, n dialect.Names) Texts {
 	if st.Dual != "" {
 		dual = st.Dual + "\n "
 	}
-	byState := ""
-	if st.ByState != "" {
-		byState = " " + st.ByState
-	}
-	t := n.Filler("{by_state}", byState,
-		"{now}", st.Now, "{limit}", st.Limit, "{dual}", dual, "{columns}", st.Columns, "{payload}", st.Payload)
+	st.Private = private(st.Private, n, unpausedAndUnlimited)
+	st.Next = fillUnpaused(st.Next, n, unpaused)
+	t := n.Filler("{now}", st.Now, "{limit}", st.Limit, "{dual}", dual, "{columns}", st.Columns, "{payload}", st.Payload)
 	const kvs = `SELECT namespace, name, version, value, updated, expires, {now} AS now
   FROM {kv}
  WHERE namespace `
@@ -119,18 +115,18 @@ SELECT :version, :title, :compatible, {now}
  {limit}`),
 		ListSome: t(`SELECT {columns},
        {now} AS now
-  FROM {task} t{by_state}
- WHERE {where}
+  FROM {task} t{hint}
+ WHERE {where}{order}
  {limit}`),
 		SomeIDs: t(`SELECT id
-  FROM {task} t{by_state}
- WHERE {where}
+  FROM {task} t{hint}
+ WHERE {where}{order}
  {limit}`),
 		MatchSome: t(`SELECT count(*) AS looked, count(CASE WHEN {matches} THEN 1 END) AS matching
   FROM (
     SELECT id, queue, kind, task_key, state, due, cancelled, updated, holder
-      FROM {task} t{by_state}
-     WHERE {where}
+      FROM {task} t{hint}
+     WHERE {where}{order}
     {limit}) t`),
 		ListArchive: t(`SELECT {columns},
        {now} AS now
@@ -178,14 +174,13 @@ SELECT :namespace, :name, {now}, :value, {now}, {now} + :ttl
 	out.LockKV = t(`UPDATE {kv}
    SET version = version + 1
  WHERE namespace = :namespace AND name = :name`)
-	out.QueueKV = t(kvs + "IN ('" + dialect.LimitNamespace + "', '" + dialect.PauseNamespace + `')
+	out.QueueKV = t(kvs + "IN ('" + NamespaceLimit + "', '" + NamespacePause + `')
    AND name = :name`)
 	out.DropKeyRates = t(`DELETE FROM {key_rate}
  WHERE queue = :queue`)
 	out.CapKeyRates = t(`UPDATE {key_rate}
    SET full_at = :full_at
  WHERE queue = :queue AND full_at > :full_at`)
-	out.Next = n.WithinLimits(out.Next)
 	out.setMoves(t)
 	return out
 }
@@ -204,6 +199,10 @@ func (t *Texts) CheckPrivate() error {
 			mistake = "a Row, but not {rows} once"
 		case b.Row != "" && b.Max < 1:
 			mistake = "a Row, but no Max"
+		default:
+			if left := unfilled.FindString(strings.Replace(withoutComment(b.SQL)+b.Row, "{rows}", "", 1)); left != "" {
+				mistake = left + ", which nothing fills in"
+			}
 		}
 		if mistake != "" {
 			return fmt.Errorf("dialect: the statement %q of Statements.Private has %s", name, mistake)
@@ -211,6 +210,9 @@ func (t *Texts) CheckPrivate() error {
 	}
 	return nil
 }
+
+// unfilled matches a name in braces.
+var unfilled = regexp.MustCompile(`\{[A-Za-z_]+\}`)
 
 // created matches the table or view that a statement of a migration creates.
 var created = regexp.MustCompile(`CREATE (?:OR REPLACE )?(TABLE|VIEW) (?:IF NOT EXISTS )?([a-z0-9_.]+)`)
@@ -242,6 +244,18 @@ func ListText(text, where string, newest bool) string {
 		order = " DESC"
 	}
 	return strings.NewReplacer("{where}", where, "{order}", order).Replace(text)
+}
+
+// IndexText fills the {where}, {order} and {hint} of a text that reads tasks of :queue by an index.
+func IndexText(text string, by dialect.Index) string {
+	order, hint := "", ""
+	if by.Order != "" {
+		order = " ORDER BY " + by.Order
+	}
+	if by.Hint != "" {
+		hint = " " + by.Hint
+	}
+	return strings.NewReplacer("{where}", "queue = :queue AND "+by.Where, "{order}", order, "{hint}", hint).Replace(text)
 }
 
 // setMoves sets the statements of operators' events, one for each such row of the state table.

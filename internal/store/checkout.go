@@ -33,7 +33,7 @@ type CheckoutResult struct {
 // it searches for its tasks for a few hundred milliseconds, and returns ErrMayHaveHappened if it finds none.
 func (s *Store) Checkout(ctx context.Context, r CheckoutParams) (out CheckoutResult, err error) {
 	var try dialect.CheckoutRequest // the last one
-	var leased dialect.Leased
+	var leased dialect.CheckoutResult
 	limit := s.checkoutLimits.of(r.Queue, r.Max)
 	err = s.once(ctx, func() (bool, error) {
 		try = dialect.CheckoutRequest{
@@ -69,7 +69,7 @@ func (s *Store) Checkout(ctx context.Context, r CheckoutParams) (out CheckoutRes
 }
 
 // allTakenOver reports whether a checkout of n found n leases that had expired, or as many as fitted.
-func allTakenOver(leased dialect.Leased, n int) bool {
+func allTakenOver(leased dialect.CheckoutResult, n int) bool {
 	found := 0
 	for _, row := range leased.Rows {
 		if wasTakenOver(row) {

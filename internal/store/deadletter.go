@@ -23,6 +23,12 @@ const (
 	NamespaceSchedules = "schedule"
 )
 
+// NamespacePause and NamespaceLimit are those of paused queues and of queues with limits, by queue.
+const (
+	NamespacePause = sqlrun.NamespacePause
+	NamespaceLimit = sqlrun.NamespaceLimit
+)
+
 // KindPoison is the kind of a notice's task; see dbq.KindPoison.
 const KindPoison = "dbq.poison"
 

@@ -154,7 +154,7 @@ func (s *Store) Limits(ctx context.Context, queue string) (q QueueLimits, err er
 	if err = bounds.QueueName(queue); err != nil {
 		return q, err
 	}
-	r, limited, err := s.GetKV(ctx, dialect.LimitNamespace, queue)
+	r, limited, err := s.GetKV(ctx, NamespaceLimit, queue)
 	if !limited || err != nil {
 		return q, err
 	}
@@ -175,7 +175,7 @@ func (s *Store) OrderedTx(ctx context.Context, tx sqlrun.Tx, queue string) (bool
 		return false, err
 	}
 	rows, err := sqlrun.QueryAs[Record](ctx, s.sql, conn, s.sql.Texts.GetKV,
-		dialect.Args{"namespace": dialect.LimitNamespace, "name": queue})
+		dialect.Args{"namespace": NamespaceLimit, "name": queue})
 	if err != nil || len(rows) == 0 {
 		return false, err
 	}
@@ -185,7 +185,7 @@ func (s *Store) OrderedTx(ctx context.Context, tx sqlrun.Tx, queue string) (bool
 
 // ListLimits returns the limits of all queues that have any, by queue.
 func (s *Store) ListLimits(ctx context.Context) (map[string]QueueLimits, error) {
-	records, err := s.ListKV(ctx, dialect.LimitNamespace)
+	records, err := s.ListKV(ctx, NamespaceLimit)
 	out := make(map[string]QueueLimits, len(records))
 	for _, r := range records {
 		rec, l, err := parseLimits(r)
@@ -230,7 +230,7 @@ func (s *Store) SetLimits(ctx context.Context, queue string, change func(*QueueL
 		case err != nil || none && !exists:
 			return err
 		case none:
-			_, err = s.sql.Exec(ctx, conn, s.sql.Texts.DropKV, dialect.Args{"namespace": dialect.LimitNamespace, "name": queue})
+			_, err = s.sql.Exec(ctx, conn, s.sql.Texts.DropKV, dialect.Args{"namespace": NamespaceLimit, "name": queue})
 		default:
 			err = s.putLimits(ctx, conn, old, exists, queue, rec.with(next, was, old.Now))
 		}
@@ -271,7 +271,7 @@ func (s *Store) putLimits(
 	if err != nil {
 		return err
 	}
-	return s.putKV(ctx, conn, old, exists, dialect.LimitNamespace, queue, string(value))
+	return s.putKV(ctx, conn, old, exists, NamespaceLimit, queue, string(value))
 }
 
 // putKV writes a record that the transaction has locked, or a new one.
@@ -309,13 +309,13 @@ func (s *Store) limitsTx(ctx context.Context, queue string, f func(context.Conte
 		began := time.Now()
 		defer func() { leave(err, sqlrun.Silent(err) || s.IsConflict(err) && time.Since(began) >= lockWaited) }()
 	}
-	set, restore := s.sql.Texts.LimitIdle, s.sql.Texts.EndLimitIdle
-	if restore != "" {
-		return s.sql.LockedTx(ctx, dialect.Lock{Take: set, Free: restore}, f)
+	idle := s.sql.Texts.LimitIdle
+	if idle.Free != "" {
+		return s.sql.LockedTx(ctx, idle, f)
 	}
 	return s.sql.Tx(ctx, func(ctx context.Context, conn dialect.Conn) error {
-		if set != "" {
-			if _, err := s.sql.ExecLater(ctx, conn, set, nil); err != nil {
+		if idle.Take != "" { // together with what follows, which LockedTx would not do
+			if _, err := s.sql.ExecLater(ctx, conn, idle.Take, nil); err != nil {
 				return err
 			}
 		}
@@ -329,7 +329,7 @@ func (s *Store) lockLimits(ctx context.Context, conn dialect.Conn, queue string)
 	r Record, exists, paused bool, err error,
 ) {
 	locked, err := s.sql.ExecLater(ctx, conn, s.sql.Texts.LockKV,
-		dialect.Args{"namespace": dialect.LimitNamespace, "name": queue})
+		dialect.Args{"namespace": NamespaceLimit, "name": queue})
 	if err != nil {
 		return r, false, false, err
 	}
@@ -338,7 +338,7 @@ func (s *Store) lockLimits(ctx context.Context, conn dialect.Conn, queue string)
 		return r, false, false, err
 	}
 	for _, row := range rows {
-		if row.Namespace == dialect.LimitNamespace {
+		if row.Namespace == NamespaceLimit {
 			r, exists = row, true
 		} else {
 			paused = true
@@ -408,7 +408,7 @@ func (s *Store) maybeLimited(ctx context.Context, queue string) (bool, error) {
 	if time.Since(time.Unix(0, st.checked.Load())) < limitsKnownFor {
 		return false, nil
 	}
-	_, limited, err := s.GetKV(ctx, dialect.LimitNamespace, queue)
+	_, limited, err := s.GetKV(ctx, NamespaceLimit, queue)
 	if err == nil {
 		st.set(limited)
 	}

@@ -36,7 +36,7 @@ func (s *Store) checkout(ctx context.Context, r dialect.CheckoutRequest) (out li
 
 // limitedCheckout is the result of a checkout.
 type limitedCheckout struct {
-	leased dialect.Leased
+	leased dialect.CheckoutResult
 	wait   time.Duration // until a rate allows the next start
 	more   bool          // tasks may be due that it has not come to
 }
@@ -93,7 +93,7 @@ func (s *Store) refusedAgain(ctx context.Context, queue string) (idle bool, wait
 	if err != nil || !some || due > 0 {
 		return err == nil, 0, err
 	}
-	rec, exists, err := s.GetKV(ctx, dialect.LimitNamespace, queue)
+	rec, exists, err := s.GetKV(ctx, NamespaceLimit, queue)
 	if err != nil || !exists {
 		return false, 0, err
 	}
@@ -118,7 +118,7 @@ type checkoutWithin struct {
 	rec    limitRecord
 	starts int // that the rate allows
 	rates  keyRates
-	leased dialect.Leased
+	leased dialect.CheckoutResult
 	bytes  int64 // of the payloads of leased
 	more   bool
 	// returned reports that tasks were taken over and are due again.

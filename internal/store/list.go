@@ -44,29 +44,29 @@ const sortedMost = 10_000
 // ofState returns what reads the tasks of a queue in a state by an index, or nil if none leads to them at a bounded
 // cost.
 func (s *Store) ofState(ctx context.Context, f Filter) (reading, error) {
-	index, found := s.sql.Texts.OfState[f.States[0]]
-	if !found {
+	index := s.sql.Texts.Indexes[f.States[0]]
+	switch {
+	case index.Where == "":
 		return nil, nil
-	}
-	if condition, ordered := strings.CutSuffix(index, " ORDER BY id"); ordered {
+	case index.IDs == dialect.IDsOrdered:
 		return func(ctx context.Context, f Filter, n int) (Page, error) {
 			bounds, args := Filter{After: f.After, Before: f.Before, Limit: n}.condition(s.sql.Texts, nil, false)
 			args["queue"] = f.Queue
-			rows, err := s.listWhere(ctx, s.sql.Texts.List, bounds+" AND queue = :queue AND "+condition, args, f.NewestFirst)
+			where := bounds + " AND queue = :queue AND " + index.Where
+			rows, err := s.listWhere(ctx, s.sql.Texts.List, where, args, f.NewestFirst)
 			return f.among(rows, n), err
 		}, nil
-	}
-	if condition, ordered := strings.CutSuffix(index, byPriority); ordered {
+	case index.IDs == dialect.IDsOrderedByPriority:
 		return func(ctx context.Context, f Filter, n int) (Page, error) {
-			ids, err := s.idsByPriority(ctx, f, condition, n)
+			ids, err := s.idsByPriority(ctx, f, index, n)
 			if err != nil {
 				return Page{}, err
 			}
 			return s.pageOf(ctx, f, ids, n)
 		}, nil
 	}
-	rows, err := s.listWhere(ctx, s.sql.Texts.SomeIDs, "queue = :queue AND "+index,
-		dialect.Args{"queue": f.Queue, "limit": sortedMost + 1}, false)
+	rows, err := readRows[dialect.Row](sqlrun.Slow(ctx), s, sqlrun.IndexText(s.sql.Texts.SomeIDs, index),
+		dialect.Args{"queue": f.Queue, "limit": sortedMost + 1})
 	if err != nil || len(rows) > sortedMost {
 		return nil, err
 	}
@@ -93,9 +93,6 @@ func (s *Store) pageOf(ctx context.Context, f Filter, ids []uuid.UUID, n int) (P
 	return p, err
 }
 
-// byPriority is the order of an index that has the tasks of each priority in the order of their ids.
-const byPriority = " ORDER BY priority, due_at, id"
-
 const priorities = 10
 
 // idPart is an id of a part of a statement.
@@ -104,20 +101,20 @@ type idPart struct {
 	ID   uuid.UUID `db:"id"`
 }
 
-// idsByPriority reads the next n ids of a queue by an index that is ordered byPriority: as many of each priority.
-func (s *Store) idsByPriority(ctx context.Context, f Filter, condition string, n int) (ids []uuid.UUID, err error) {
-	args, order := dialect.Args{"queue": f.Queue, "limit": n, "after": f.After, "before": f.Before}, "id"
+// idsByPriority reads the next n ids of a queue by an index with IDsOrderedByPriority: as many of each priority.
+func (s *Store) idsByPriority(ctx context.Context, f Filter, by dialect.Index, n int) (ids []uuid.UUID, err error) {
+	args := dialect.Args{"queue": f.Queue, "limit": n, "after": f.After, "before": f.Before}
 	if f.Before == uuid.Nil {
 		args["before"] = uuid.Max
 	}
-	if f.NewestFirst {
-		order = "id DESC"
+	by.Where += " AND priority = :priority AND id > :after AND id < :before"
+	if by.Order = "id"; f.NewestFirst {
+		by.Order = "id DESC"
 	}
 	for p := range priorities {
 		args[sqlrun.PartName("priority", p)] = p
 	}
-	text := sqlrun.ListText(s.sql.Texts.SomeIDs, "queue = :queue AND "+condition+
-		" AND priority = :priority AND id > :after AND id < :before ORDER BY "+order, false)
+	text := sqlrun.IndexText(s.sql.Texts.SomeIDs, by)
 	rows, err := readRows[idPart](sqlrun.Slow(ctx), s, sqlrun.UnionText(text, priorities, "priority"), args)
 	for _, r := range rows {
 		ids = append(ids, r.ID)
@@ -151,13 +148,13 @@ func (s *Store) rowsOf(ctx context.Context, ids []uuid.UUID) (rows []dialect.Row
 // to them. There may be more: it looks at no more than limit tasks. Without an index, it looks at the last ids.
 func (s *Store) ListSome(ctx context.Context, queue string, in state.State, limit int) (
 	rows []dialect.Row, more bool, err error) {
-	index, found := s.sql.Texts.OfState[in]
-	if !found {
+	index := s.sql.Texts.Indexes[in]
+	if index.Where == "" {
 		p, err := s.List(ctx, Filter{Queue: queue, States: []state.State{in}, NewestFirst: true, Limit: limit})
 		return p.Rows, p.More, err
 	}
-	rows, err = s.listWhere(ctx, s.sql.Texts.ListSome, "queue = :queue AND "+index,
-		dialect.Args{"queue": queue, "limit": limit}, false)
+	rows, err = readRows[dialect.Row](sqlrun.Slow(ctx), s, sqlrun.IndexText(s.sql.Texts.ListSome, index),
+		dialect.Args{"queue": queue, "limit": limit})
 	more = len(rows) == limit
 	return slices.DeleteFunc(rows, func(r dialect.Row) bool { return r.State != in }), more, err
 }
@@ -173,8 +170,8 @@ func (s *Store) CountMovable(ctx context.Context, f Filter, event state.Transiti
 	if len(f.States) > 0 {
 		states = slices.DeleteFunc(states, func(in state.State) bool { return !slices.Contains(f.States, in) })
 	}
-	known := func(in state.State) bool { return s.sql.Texts.OfState[in] != "" }
-	if f.Queue == "" || slices.ContainsFunc(states, func(in state.State) bool { return !known(in) }) {
+	unknown := func(in state.State) bool { return s.sql.Texts.Indexes[in].Where == "" }
+	if f.Queue == "" || slices.ContainsFunc(states, unknown) {
 		return s.countWindow(ctx, f, event)
 	}
 	for _, in := range states {
@@ -182,7 +179,7 @@ func (s *Store) CountMovable(ctx context.Context, f Filter, event state.Transiti
 		matches, args := f.condition(s.sql.Texts, &event, true)
 		args["queue"] = f.Queue
 		text := strings.ReplaceAll(s.sql.Texts.MatchSome, "{matches}", matches)
-		text = sqlrun.ListText(text, "queue = :queue AND "+s.sql.Texts.OfState[in], false)
+		text = sqlrun.IndexText(text, s.sql.Texts.Indexes[in])
 		rows, err := readRows[sqlrun.SomeRow](sqlrun.Slow(ctx), s, text, args)
 		if err != nil {
 			return 0, false, err
@@ -466,8 +463,8 @@ func (f Filter) condition(st sqlrun.Texts, event *state.Transition, byID bool) (
 	if len(f.States) > 0 {
 		if byID {
 			add(column("state", "-1") + " IN (" + state.Literals(f.States...) + ")")
-		} else if add(state.Condition(f.States...)); len(f.States) == 1 && st.InState[f.States[0]] != "" {
-			add(st.InState[f.States[0]])
+		} else if add(state.Condition(f.States...)); len(f.States) == 1 && st.Indexes[f.States[0]].Filter != "" {
+			add(st.Indexes[f.States[0]].Filter)
 		}
 	}
 	if event != nil {

@@ -92,22 +92,10 @@ func runStep(ctx context.Context, conn dialect.Conn, m dialect.Migration) error 
 
 // writeLocked runs f in a transaction that other migrations of the same tables wait for.
 func (s *Store) writeLocked(ctx context.Context, f func(ctx context.Context, conn dialect.Conn) error) error {
-	st, name := &s.sql.Texts, dialect.Args{"name": s.sql.Names.Prefix}
-	var session dialect.Lock
-	if st.MigrationUnlock != "" {
-		session = dialect.Lock{Take: st.MigrationLock, Free: st.MigrationUnlock, Args: name}
-	}
+	lock := s.sql.Texts.MigrationLock
+	lock.Args = dialect.Args{"name": s.sql.Names.Prefix}
 	ctx = sqlrun.Slow(ctx)
-	return s.repeat(ctx, func() (bool, error) {
-		return false, s.sql.LockedTx(ctx, session, func(ctx context.Context, conn dialect.Conn) error {
-			if st.MigrationUnlock == "" && st.MigrationLock != "" {
-				if _, err := s.sql.Exec(ctx, conn, st.MigrationLock, name); err != nil {
-					return err
-				}
-			}
-			return f(ctx, conn)
-		})
-	})
+	return s.repeat(ctx, func() (bool, error) { return false, s.sql.LockedTx(ctx, lock, f) })
 }
 
 // DropTables removes the tables with their contents. It does nothing if they do not exist.

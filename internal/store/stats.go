@@ -168,7 +168,11 @@ func (c *counter) countQueues(ctx context.Context, limit int, queues ...string) 
 			return err
 		}
 		if cut {
-			unsure = st.Newest
+			for in, index := range st.Indexes {
+				if index.Newest {
+					unsure = append(unsure, in)
+				}
+			}
 		}
 	}
 	err := queryUnion(ctx, c.s, c.conn, st.CountUpTo, "queue", queues, countAtOnce, dialect.Args{"limit": limit},

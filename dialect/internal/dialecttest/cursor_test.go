@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/dialect/internal/search"
+	"github.com/dbq-go/dbq/dialect/kit/search"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 	"github.com/google/uuid"
 )
@@ -182,7 +182,8 @@ func (q queue) searched(took time.Duration, deadTuples bool) {
 	}
 	err := search.CursorOf(&q.s.Session, "q").
 		Begin(1).
-		Found(dialect.Leased{}, took, func() (bool, error) { return deadTuples, nil }, search.Now(&q.s.Session, ask))
+		Found(dialect.CheckoutResult{}, took, func() (bool, error) { return deadTuples, nil },
+			search.Now(&q.s.Session, ask))
 	if err != nil {
 		q.t.Fatal(err)
 	}

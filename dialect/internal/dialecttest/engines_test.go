@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/dbq-go/dbq/dialect"
-	"github.com/dbq-go/dbq/dialect/internal/search"
+	"github.com/dbq-go/dbq/dialect/kit/search"
 	"github.com/dbq-go/dbq/dialect/mysql"
 	"github.com/dbq-go/dbq/dialect/oracle"
 	"github.com/dbq-go/dbq/dialect/postgres"

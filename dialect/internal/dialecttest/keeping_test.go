@@ -12,25 +12,23 @@ import (
 	"github.com/google/uuid"
 )
 
-// conditions holds that InState and OfState leave no task of its state out.
+// conditions holds that the conditions of an index leave no task of its state out.
 func (e world) conditions() {
 	e.t.Helper()
-	for in, more := range e.s.Texts.InState {
-		list := func(where string) int {
-			return len(query[dialect.Row](e, sqlrun.ListText(e.s.Texts.List, where, false), dialect.Args{"limit": 1000}))
-		}
-		all := list(state.Condition(in))
-		e.want("InState "+in.String(), list(state.Condition(in)+" AND "+more), all)
-		if all == 0 {
-			e.t.Errorf("there is no task in %v to find", in)
-		}
+	list := func(where string) int {
+		return len(query[dialect.Row](e, sqlrun.ListText(e.s.Texts.List, where, false), dialect.Args{"limit": 1000}))
 	}
-	for in, index := range e.s.Texts.OfState {
-		condition, _, _ := strings.Cut(index, " ORDER BY ")
-		list := func(where string) int {
-			return len(query[dialect.Row](e, sqlrun.ListText(e.s.Texts.List, where, false), dialect.Args{"limit": 1000}))
+	for in, index := range e.s.Texts.Indexes {
+		all := list(state.Condition(in))
+		if index.Where != "" {
+			e.want("Where of "+in.String(), list(state.Condition(in)+" AND "+index.Where), all)
 		}
-		e.want("OfState "+in.String(), list(state.Condition(in)+" AND "+condition), list(state.Condition(in)))
+		if index.Filter != "" {
+			e.want("Filter of "+in.String(), list(state.Condition(in)+" AND "+index.Filter), all)
+			if all == 0 {
+				e.t.Errorf("there is no task in %v to find", in)
+			}
+		}
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // A misspelled name would become visible when the statement is first run, which may be long after the client opened.
 func TestPrivateStatementsAreRunByTheirNames(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, e engine) {
-		literals := literalsOf(t, "../../"+e.dialect.Name(), "../batch")
+		literals := literalsOf(t, "../../"+e.dialect.Name(), "../../kit/batch")
 		for name := range e.dialect.Statements(dialect.Names{Prefix: "dbq_"}).Private {
 			first, last, _ := strings.Cut(name, " ")
 			if !literals[name] && !(literals[first+" "] && literals[last]) { // as in "take "+which

@@ -50,7 +50,7 @@ var table = regexp.MustCompile(`(\w+\.)?\bq_(task|tasks|lease|kv|attempt|attempt
 
 // later takes out what the core writes into a text for each call or event.
 var later = strings.NewReplacer(
-	"{rows}", "", "{where}", "", "{matches}", "", "{order}", "", "{name}", "", "{set}", "", "{guard}", "",
+	"{rows}", "", "{where}", "", "{matches}", "", "{order}", "", "{hint}", "", "{name}", "", "{set}", "", "{guard}", "",
 	"due = {now}", "", "due_at = {now}", "", // of Assignments
 )
 

@@ -27,10 +27,9 @@ type result struct {
 
 // elsewhere are the statements that are not run for themselves, with the reason.
 var elsewhere = map[string]string{
-	"Begin":           "every transaction of this test begins with it",
-	"MigrationUnlock": "it follows MigrationLock",
-	"Drop":            "it comes last",
-	"OfWorkflow":      "it is a condition",
+	"Begin":      "every transaction of this test begins with it",
+	"Drop":       "it comes last",
+	"OfWorkflow": "it is a condition",
 }
 
 // told are the statements that tell the number of rows or nothing, and return no columns.
@@ -116,15 +115,12 @@ func (r runner) field(name string, v reflect.Value) {
 		for _, row := range state.ByOperator() { // every operator's event has its statement
 			r.batch(name+" "+string(row.Event), v[row.Event])
 		}
-	case map[state.State]string: // conditions
+	case map[state.State]dialect.Index:
 		for _, in := range slices.Sorted(maps.Keys(v)) {
-			if name == "OfState" {
-				r.query(name+" "+in.String(), sqlrun.ListText(r.s.Texts.ListSome, "queue = :queue AND "+v[in], false), r.read)
-				continue
-			}
-			r.query(name+" "+in.String(), sqlrun.ListText(r.s.Texts.List, v[in], false), r.read)
-			r.query(name+" "+in.String()+" archived", strings.Replace(r.s.Texts.ListArchive, "{where}", v[in], 1), r.read)
+			r.index(name+" "+in.String(), v[in])
 		}
+	case dialect.Lock:
+		r.exec(name, v.Take, v.Free)
 	case map[string]dialect.Batch:
 		texts, batches := Private(r.s.Texts.Statements)
 		r.own(name, texts)
@@ -136,17 +132,34 @@ func (r runner) field(name string, v reflect.Value) {
 	}
 }
 
+// index runs what an index is for.
+func (r runner) index(name string, by dialect.Index) {
+	r.t.Helper()
+	if by.Where != "" {
+		r.query(name, sqlrun.IndexText(r.s.Texts.ListSome, by), r.read)
+	}
+	if by.Filter != "" {
+		r.query(name+" filter", sqlrun.ListText(r.s.Texts.List, by.Filter, false), r.read)
+		r.query(name+" archived", strings.Replace(r.s.Texts.ListArchive, "{where}", by.Filter, 1), r.read)
+	}
+}
+
 // empty reports whether a field holds no statement.
 func empty(v reflect.Value) bool {
 	switch x := v.Interface().(type) {
 	case dialect.Batch:
 		return x.SQL == ""
+	case dialect.Lock:
+		return x.Take == ""
 	case string:
 		return x == ""
 	default:
 		return (v.Kind() == reflect.Slice || v.Kind() == reflect.Map) && v.Len() == 0
 	}
 }
+
+// everyTask leads to all tasks of the queue.
+var everyTask = dialect.Index{Where: "1 = 1"}
 
 // text runs a plain statement as the core does.
 func (r runner) text(name, text string) {
@@ -155,8 +168,6 @@ func (r runner) text(name, text string) {
 	switch {
 	case name == "Now":
 		r.query(name, "SELECT "+text+" AS now "+st.Dual, r.read)
-	case name == "MigrationLock":
-		r.exec(name, text, st.MigrationUnlock)
 	case strings.HasSuffix(name, "tKV") || name == "QueueKV": // GetKV, ListKV, EarliestKV
 		r.query(name, text, readAs[sqlrun.KVRow])
 	case name == "Attempts":
@@ -165,7 +176,9 @@ func (r runner) text(name, text string) {
 		r.query(name, text, readAs[sqlrun.CountRow])
 	case name == "MatchSome":
 		text = strings.ReplaceAll(text, "{matches}", "queue = :queue")
-		r.query(name, sqlrun.ListText(text, "1 = 1", false), readAs[sqlrun.SomeRow])
+		r.query(name, sqlrun.IndexText(text, everyTask), readAs[sqlrun.SomeRow])
+	case name == "ListSome" || name == "SomeIDs":
+		r.query(name, sqlrun.IndexText(text, everyTask), r.read)
 	case name == "WorkflowList" || name == "WorkflowParents":
 		r.query(name, text, readAs[sqlrun.WorkflowRow])
 	case name == "ListAudit":

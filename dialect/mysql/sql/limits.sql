@@ -3,7 +3,7 @@
 -- all other checkouts of the queue waiting, as long as its connection stays open: eight hours by default.
 SET @dbqwait = @@SESSION.wait_timeout, SESSION wait_timeout = 10;
 
--- EndLimitIdle
+-- LimitIdle free
 -- Runs after that checkout, so that other transactions of the session may pause for longer.
 SET SESSION wait_timeout = @dbqwait;
 

@@ -41,7 +41,7 @@ SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence;
 -- with seconds = 300
 {take_lock};
 
--- MigrationUnlock
+-- MigrationLock free
 -- Runs after a migration.
 {free_lock};
 

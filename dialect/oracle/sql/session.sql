@@ -54,7 +54,7 @@ EXCEPTION WHEN OTHERS THEN
 END;
 /
 
--- MigrationUnlock
+-- MigrationLock free
 -- Runs after a migration.
 -- with what = 'migration'
 DECLARE

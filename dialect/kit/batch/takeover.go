@@ -13,6 +13,10 @@ import (
 // TakeOver processes locked rows whose leases had expired when they were read. It omits rows that a renewal holds
 // after all. Rows whose attempts are exhausted are returned in exhausted; poison moves them to POISON. The caller
 // must lease the other rows again for lease. Both have the previous holder and the end of its lease.
+//
+// It runs two batches of the dialect's private statements. "claim" writes the next fence into the renewal of each :id,
+// unless that is valid under :fence at :now; it is then valid for :lease. "claimed" returns the id and the progress of
+// the renewals with the next fence.
 func TakeOver(
 	ctx context.Context, s *dialect.Session, c dialect.Conn, locked, seen []dialect.Row, lease time.Duration,
 	poison func(exhausted []dialect.Row) error,
@@ -44,18 +48,16 @@ func TakeOver(
 	return again, exhausted, nil
 }
 
-// claim returns those of locked rows that no renewal holds, and keeps renewals off these, by the dialect's private
-// statements "claim", which writes the next fence into each row's renewal, and "claimed", which finds the rows where it
-// did.
+// claim returns those of locked rows that no renewal holds, and keeps renewals off these.
 func claim(
 	ctx context.Context, s *dialect.Session, c dialect.Conn, locked []dialect.Row, lease time.Duration,
 ) ([]dialect.Row, error) {
 	if len(locked) == 0 {
 		return nil, nil
 	}
-	args, texts := kit.Keys(locked), s.Statements.Private
+	args, own := kit.Keys(locked), s.Private
 	args["now"], args["lease"] = locked[0].Now, lease.Microseconds()
-	claimed, err := Then(ctx, s, c, texts["claim"], texts["claimed"], args, len(locked))
+	claimed, err := Then(ctx, s, c, own("claim"), own("claimed"), args, len(locked))
 	if err == nil {
 		err = kit.KeepProgress(ctx, s, c, claimed.Rows)
 	}

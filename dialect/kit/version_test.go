@@ -1,4 +1,4 @@
-package version
+package kit
 
 import "testing"
 

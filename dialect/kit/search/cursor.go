@@ -1,5 +1,11 @@
-// Package search remembers where a client's searches of an index start, so that a checkout does not pass the entries
-// of tasks that earlier checkouts leased. It is for the dialects of this repository. Only speed depends on it.
+// Package search makes checkouts quick, for dialects whose engines keep an index entry for each task that was leased.
+//
+// A Cursor remembers where a client's searches for due tasks start, so that a checkout does not pass the entries of
+// tasks that earlier checkouts leased; ExpiredCursor does so for expired leases, and NextFrom for dialect.Searcher.
+// Candidates keeps checkouts with the strategy dialect.CAS off each other's tasks. Small remembers whether a cheaper
+// search will do, because a queue's payloads are small.
+//
+// Only speed depends on what they remember, which Session.LoadOrStore keeps. dialect/postgres/cursor.go is an example.
 package search
 
 import (
@@ -29,7 +35,7 @@ const (
 // Priorities is the number of priorities.
 const Priorities = 10
 
-// FromStart returns Search.Since for a search from the start of the index in each priority.
+// FromStart returns Scan.Since for a search from the start of the index in each priority.
 func FromStart() []int64 { return make([]int64, Priorities) }
 
 // A Query runs a statement that only reads.
@@ -82,8 +88,8 @@ func (c *Cursor) Taken() int {
 	return c.taken
 }
 
-// A Search looks for due tasks once.
-type Search struct {
+// A Scan looks for due tasks once.
+type Scan struct {
 	// Since is, for each priority, the due time from which the search finds tasks, in microseconds.
 	Since []int64
 	// FromCursor reports that the search starts at the cursor. When the cursor has expired, another search starts at the
@@ -95,8 +101,8 @@ type Search struct {
 }
 
 // Begin starts a search for up to limit tasks. Found or Checked ends it and moves the cursor.
-func (c *Cursor) Begin(limit int) Search {
-	s := Search{cursor: c, limit: limit}
+func (c *Cursor) Begin(limit int) Scan {
+	s := Scan{cursor: c, limit: limit}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if now := time.Now(); now.After(c.until) {
@@ -112,10 +118,10 @@ func (c *Cursor) Begin(limit int) Search {
 // Found ends a search that leased rows in a given time, and moves the cursor to the first of them. It calls
 // deadTuples and now (the time by the database's clock) only if needed. Its error comes from these; only speed
 // depends on it.
-func (s Search) Found(
-	leased dialect.Leased, took time.Duration, deadTuples DeadTuples, now func() (int64, error),
+func (s Scan) Found(
+	result dialect.CheckoutResult, took time.Duration, deadTuples DeadTuples, now func() (int64, error),
 ) error {
-	c, rows := s.cursor, leased.Rows
+	c, rows := s.cursor, result.Rows
 	if !s.FromCursor {
 		if err := c.searched(took, len(rows), deadTuples); err != nil {
 			return err
@@ -126,9 +132,9 @@ func (s Search) Found(
 	slow := c.slow
 	c.mu.Unlock()
 	switch {
-	case (len(rows) == s.limit || leased.More) && (slow || s.limit >= cursorMin):
+	case (len(rows) == s.limit || result.More) && (slow || s.limit >= cursorMin):
 		c.moveTo(rows, s.Since, slow)
-	case s.FromCursor || leased.More:
+	case s.FromCursor || result.More:
 	case slow: // it passed all that was due
 		if len(rows) > 0 {
 			c.pass(rows[0].Now)
@@ -146,7 +152,7 @@ func (s Search) Found(
 }
 
 // Checked ends a search that only determined when something is due, and reports whether it was slow.
-func (s Search) Checked(next dialect.Row, took time.Duration, deadTuples DeadTuples) (slow bool, err error) {
+func (s Scan) Checked(next dialect.Row, took time.Duration, deadTuples DeadTuples) (slow bool, err error) {
 	c := s.cursor
 	if s.FromCursor {
 		return false, nil

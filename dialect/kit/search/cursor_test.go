@@ -23,7 +23,7 @@ func walk(t *testing.T, f func(w *walker)) {
 }
 
 // search takes found tasks of up to limit, all due at a time, and checks whether it began at the cursor.
-func (w *walker) search(limit, found int, due int64, took time.Duration, ahead bool) Search {
+func (w *walker) search(limit, found int, due int64, took time.Duration, ahead bool) Scan {
 	w.t.Helper()
 	l := w.cursor.Begin(limit)
 	if l.FromCursor != ahead {
@@ -34,7 +34,7 @@ func (w *walker) search(limit, found int, due int64, took time.Duration, ahead b
 		rows[i] = dialect.Row{Priority: 5, WasDue: due, Now: walkerNow}
 	}
 	deadTuples, now := func() (bool, error) { return true, nil }, func() (int64, error) { return walkerNow, nil }
-	if err := l.Found(dialect.Leased{Rows: rows}, took, deadTuples, now); err != nil {
+	if err := l.Found(dialect.CheckoutResult{Rows: rows}, took, deadTuples, now); err != nil {
 		w.t.Fatal(err)
 	}
 	return l
@@ -110,7 +110,7 @@ func TestSlowSearchPassesBetterPriorities(t *testing.T) {
 func TestLongSearchWithoutDeadTuplesIsNotSlow(t *testing.T) {
 	walk(t, func(w *walker) {
 		l := w.cursor.Begin(1)
-		must(t, l.Found(dialect.Leased{}, time.Hour, func() (bool, error) { return false, nil }, nil))
+		must(t, l.Found(dialect.CheckoutResult{}, time.Hour, func() (bool, error) { return false, nil }, nil))
 		w.search(1, 0, 0, time.Millisecond, false)
 	})
 }

@@ -1,5 +1,4 @@
-// Package version compares the versions that servers report.
-package version
+package kit
 
 import (
 	"strconv"

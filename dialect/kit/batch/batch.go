@@ -1,5 +1,14 @@
-// Package batch helps dialects to run operations on many rows (dialect.BatchRunner): with a shorter statement for
-// rows that share most values, and with ways to find the changed rows if a statement cannot return them.
+// Package batch runs operations on many rows, for dialects that implement dialect.BatchRunner.
+//
+// If a statement cannot return the rows that it changed, as on MySQL and Oracle, these functions find them: Locked
+// locks them first, Counted counts them and locks only if some are missing, Then reads them afterwards, and Skipping is
+// for an insert that leaves out rows. TakeOver takes over expired leases, for an engine that keeps renewals in a table
+// of their own.
+//
+// If many rows share most values, a shorter statement is faster: UniformInsert recognizes an insert of such rows, and
+// Split divides a settlement into parts of rows under one fence. FillPayloads reads the payloads that a search omitted.
+//
+// dialect/mysql/batch.go uses most of it, and dialect/postgres/batch.go is the shortest.
 package batch
 
 import (
