@@ -14,12 +14,12 @@ import (
 )
 
 // Checkout leases up to n due tasks (1 to MaxCheckout) for a time (MinLease to MaxLease) from the database's current
-// time. Lower priority numbers come first, then earlier due times. Before these, Checkout takes over tasks whose
-// lease has expired, and moves those that have exhausted their attempts to POISON. If nothing is due, it returns nil,
-// nil; Consumer.Checkout waits instead.
+// time. Lower priority numbers come first, then earlier due times. If nothing is due, it returns nil, nil;
+// Consumer.Checkout waits instead.
 //
-// While tasks are due, Checkout searches for expired leases once a second, and again immediately after a search that
-// fills n. If nothing is due, every Checkout searches for them. docs/design.md describes exceptions.
+// Checkout also searches for tasks whose lease has expired: once a second while tasks are due, in every call if nothing
+// is due, and again immediately after a search that fills n. It takes these tasks over before the due ones, and moves
+// those that have exhausted their attempts to POISON. docs/design.md describes exceptions.
 //
 // If the payloads would exceed WithMaxCheckoutBytes, Checkout leases fewer than n tasks, but at least one. Only a
 // result without tasks means that no more tasks are due.

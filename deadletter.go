@@ -18,8 +18,8 @@ import (
 const KindPoison = store.KindPoison
 
 // PoisonNotice reports that a task went to POISON: the attempts were exhausted, even by the crash of a worker, or a
-// handler gave the task up. It does not contain the task's payload. The reference of its own task is Task, a colon and
-// Fence, so each move to POISON has exactly one notice.
+// handler gave the task up. It does not contain the task's payload. The reference of its own task is TaskID, a colon
+// and Fence, so each move to POISON has exactly one notice.
 //
 // A notice that itself goes to POISON makes no further notice.
 type PoisonNotice struct {

@@ -17,7 +17,7 @@ import (
 // operate is a request to apply an operator's event to a task.
 type operate struct {
 	OneTask
-	Event string `path:"event" enum:"cancel,purge,quarantine,reenqueue,reject,restore,revoke"`
+	Event state.Event `path:"event"`
 	Body  struct {
 		Reason string `json:"reason,omitempty"`
 	}
@@ -31,8 +31,8 @@ type operated struct {
 }
 
 // actionOf returns what a caller must be allowed to do for an event.
-func actionOf(event string) auth.Action {
-	if state.Event(event) == admin.Purge {
+func actionOf(event state.Event) auth.Action {
+	if event == admin.Purge {
 		return auth.Delete
 	}
 	return auth.Operate
@@ -43,20 +43,19 @@ func (a *API) operate(ctx context.Context, in *operate) (*operated, error) {
 	if err != nil {
 		return nil, err
 	}
-	event := state.Event(in.Event)
-	if err := d.admin.Operate(ctx, event, t.ID, admin.Reason(in.Body.Reason)); err != nil {
+	if err := d.admin.Operate(ctx, in.Event, t.ID, admin.Reason(in.Body.Reason)); err != nil {
 		return nil, err
 	}
 	var out operated
-	to, _ := state.Find(event, state.Operator)
+	to, _ := state.Find(in.Event, state.Operator)
 	out.Body.State = to.To
 	return &out, nil
 }
 
 // operateMany is a request to apply an operator's event to the tasks that a filter selects.
 type operateMany struct {
-	Database string `path:"database"`
-	Event    string `path:"event" enum:"cancel,purge,quarantine,reenqueue,reject,restore,revoke"`
+	Database string      `path:"database"`
+	Event    state.Event `path:"event"`
 	Body     struct {
 		Filter Filter    `json:"filter"`
 		Limit  int       `json:"limit" minimum:"1"`
@@ -132,7 +131,7 @@ func (a *API) operateMany(ctx context.Context, in *operateMany) (*operatedMany, 
 	if in.Body.DryRun {
 		opts = append(opts, admin.DryRun())
 	}
-	done, err := d.admin.OperateMany(ctx, state.Event(in.Event), f, opts...)
+	done, err := d.admin.OperateMany(ctx, in.Event, f, opts...)
 	if err != nil && done.Changed > 0 {
 		done, err = a.partly(ctx, f, done, err)
 	}

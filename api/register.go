@@ -131,6 +131,7 @@ func (a *API) register() (http.Handler, []byte, error) {
 func describeTypes(r huma.Registry) {
 	r.RegisterTypeAlias(reflect.TypeFor[uuid.UUID](), reflect.TypeFor[idText]())
 	r.RegisterTypeAlias(reflect.TypeFor[dbq.State](), reflect.TypeFor[stateText]())
+	r.RegisterTypeAlias(reflect.TypeFor[state.Event](), reflect.TypeFor[eventText]())
 	r.RegisterTypeAlias(reflect.TypeFor[duration.Seconds](), reflect.TypeFor[float64]())
 	r.RegisterTypeAlias(reflect.TypeFor[admin.QueueSettings](), reflect.TypeFor[control.Settings]())
 	r.RegisterTypeAlias(reflect.TypeFor[patch[admin.QueueSettings]](), reflect.TypeFor[control.Settings]())
@@ -157,6 +158,18 @@ func (stateText) Schema(huma.Registry) *huma.Schema {
 		text, _ := s.MarshalText()
 		out.Enum = append(out.Enum, string(text))
 	}
+	return out
+}
+
+type eventText struct{}
+
+// Schema returns that of an operator's event.
+func (eventText) Schema(huma.Registry) *huma.Schema {
+	out := &huma.Schema{Type: huma.TypeString}
+	for _, t := range state.ByOperator() {
+		out.Enum = append(out.Enum, string(t.Event))
+	}
+	slices.SortFunc(out.Enum, func(a, b any) int { return strings.Compare(a.(string), b.(string)) })
 	return out
 }
 

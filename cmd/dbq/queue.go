@@ -10,6 +10,8 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/duration"
+	"github.com/dbq-go/dbq/internal/maintenance"
 	"github.com/dbq-go/dbq/schedule"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -71,6 +73,9 @@ func newQueueSet(a *app) *cobra.Command {
 		return ops.ConfigureQueue(ctx, queue, func(s *admin.QueueSettings) { copyChanged(settingFlags(s), given) })
 	})
 	addInOrder(cmd, given)
+	keep, text := maintenance.DefaultRetention, duration.Format
+	cmd.Long = fmt.Sprintf(cmd.Long,
+		text(keep.Completed), text(keep.Cancelled), text(keep.Attempts), text(keep.Poison), text(keep.Parked))
 	return cmd
 }
 

@@ -1,14 +1,27 @@
--- Every statement on the tables that dbq sends to this engine, for DBA review. What a new session is
--- set to stands in scaling.md. Not listed are BEGIN, COMMIT and savepoints, and what asks a server for its version and
--- settings, waits for notifications or takes an advisory lock apart from a statement.
+-- Every statement that dbq runs on its tables, for review by a DBA. docs/scaling.md describes
+-- the settings of its sessions. This page omits COMMIT, ROLLBACK, savepoints, LISTEN, and queries of the server's
+-- version and settings.
 -- Generated from the dialect by "go generate ./..."; do not edit.
---
+
+-- ======== Conventions ========
+
 -- A :name stands for a value, which the driver writes into the text, escaped; an id is written as x'...'. Rows come
 -- as a list of values. Times are microseconds since 1970 in UTC. States are 0 CREATED, 1 PROCESSING, 2 COMPLETED, 3
 -- ERROR, 4 POISON. Tables begin with "dbq_" unless a program says otherwise.
 --
 -- {now} stands for the database's clock:
 --   TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
+--
+-- In ready, ready sizes, lock ready, try lock ready, lock expired, try lock expired: The row is locked, so only the
+-- row itself is read, no renewal.
+--
+-- In take, see expired, take over, oldest, Next: In PROCESSING, due_at is the time at which the task was taken minus
+-- 2^62: negative, and in the order of these times.
+--
+-- In see expired, Next, Held, Exhausted: The end of a lease is that of its renewal, a row of the table lease under
+-- the task's fence, if there is one.
+--
+-- In Movable, Held, Exhausted: The progress that heartbeats have stored is in the renewal.
 
 -- ======== The schema ========
 
@@ -180,7 +193,7 @@ SELECT 1, 'tasks', 1, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
  FROM DUAL
  WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = 1);
 
--- 2: kv history archive
+-- 2: shared tables
 
 -- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders,
 -- schedules. Each write checks version. expires is when a record becomes invalid or, for a schedule, its next time.
@@ -350,7 +363,7 @@ CREATE TABLE IF NOT EXISTS dbq_audit (
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'What operators have changed, and who it was.';
 
 INSERT INTO dbq_migration (version, title, compatible, applied)
-SELECT 2, 'kv history archive', 2, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
+SELECT 2, 'shared tables', 2, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
  FROM DUAL
  WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = 2);
 
@@ -543,7 +556,8 @@ UPDATE ({rows}) AS d
        k.expires = d.expires;
 
 -- ==== Replace ====
--- Replaces the kind, payload, headers, priority and due time of a waiting task.
+-- Replaces the kind, key, payload, headers, priority and due time of a waiting task. Clears its progress, and raises
+-- its fence: a checkout that has chosen the task by its old key and size must not lease it.
 -- Runs after LockKeys, for one task at a time, since payloads may be large. Index: the primary key.
 -- One row at a time.
 UPDATE dbq_task FORCE INDEX (PRIMARY)
@@ -610,7 +624,7 @@ SELECT :namespace, :name, {now}, :value, {now}
  FROM DUAL;
 
 -- ==== WorkflowTasks ====
--- Reads tasks of workflows. Indexes: the primary keys of step and task.
+-- Reads tasks of workflows. Indexes: the primary key of step, and the primary key of task.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.delay, {now} AS now,
@@ -620,8 +634,8 @@ SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.d
  WHERE s.task IN ({rows});
 
 -- ==== LockWorkflowTasks ====
--- Locks tasks of workflows in the order of their ids, so that of two transactions that advance a workflow the later
--- one sees what the first has done. Index: the primary key.
+-- Locks tasks of workflows in the order of their ids. Of two transactions that advance a workflow, the later one then
+-- sees the changes of the first. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT task
@@ -663,7 +677,8 @@ UPDATE dbq_step
  WHERE task IN ({rows});
 
 -- ==== NeededWorkflowTasks ====
--- Finds, before tasks are removed, those that others still need. Indexes: the primary keys.
+-- Finds, before tasks are removed, those that others still need. Indexes: the primary keys of step and need, and the
+-- primary key of task.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT s.task
@@ -674,10 +689,11 @@ SELECT s.task
        FROM dbq_need n
        JOIN dbq_task c ON c.id = n.child
       WHERE n.parent = s.task
-        AND c.state NOT IN (2, 4));
+        AND c.state <> 2 /* COMPLETED */
+        AND c.state <> 4 /* POISON */);
 
 -- ==== DropWorkflowNeeds ====
--- Removes what needed the tasks that are removed. Index: the primary key.
+-- Removes the dependencies on tasks that are removed. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 DELETE FROM dbq_need
@@ -691,7 +707,8 @@ DELETE FROM dbq_step
  WHERE task IN ({rows});
 
 -- ==== WorkflowParents ====
--- Reads what a task needs, with the results. Indexes: need_child and the primary keys.
+-- Reads the tasks that a task needs, with their results. Indexes: need_child, the primary key of step, and the
+-- primary key of task.
 SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.delay, {now} AS now,
        t.state, t.due, t.cancelled,
        t.result
@@ -704,7 +721,7 @@ SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.d
  LIMIT :limit;
 
 -- ==== WorkflowList ====
--- Reads the tasks of a workflow, for operators. Indexes: step_workflow and the primary key of task.
+-- Reads the tasks of a workflow, for operators. Indexes: step_workflow, and the primary key of task.
 SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.delay, {now} AS now,
        t.state, t.due, t.cancelled
   FROM dbq_step s
@@ -798,7 +815,6 @@ DO RELEASE_LOCK(LEFT(SHA2(CONCAT(LOWER(DATABASE()), ' ', :name), 256), 60));
 -- Runs once for each priority that has a due task, while the queue's payloads are small (strategies skip-locked and
 -- advisory). Index: task_lane, one ordered range. One search ordered by priority and due time would lock the rows
 -- that it passes.
--- The row is locked, so only the row itself is read, no renewal.
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
        t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
        t.lease_until, t.progress,
@@ -818,7 +834,6 @@ SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.at
 -- Like "ready", for a queue that may have large payloads: locks the tasks without reading payloads.
 -- Runs instead of "ready" while the queue's payloads are large. Index: task_lane, one ordered range. The server reads
 -- every column that a statement names, even one that CASE leaves out, so the payload is not named.
--- The row is locked, so only the row itself is read, no renewal.
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
        t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
        t.lease_until, t.progress,
@@ -850,7 +865,6 @@ SELECT t.id, t.fence, t.payload_size, t.due_at AS was_due
 -- Locks the candidates that no other transaction has locked and whose fence is unchanged.
 -- Runs after "see ready". Index: the primary key. It reads the candidates again, under lock, and leaves out those
 -- that are no longer due.
--- The row is locked, so only the row itself is read, no renewal.
 -- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
 --   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
@@ -865,7 +879,6 @@ SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.at
 -- ==== try lock ready ====
 -- Like "lock ready" on a server without SKIP LOCKED: fails if a candidate is locked.
 -- Runs for all candidates and, if one is locked, for each of them. Index: the primary key.
--- The row is locked, so only the row itself is read, no renewal.
 -- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
 --   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
@@ -889,8 +902,6 @@ SELECT id, payload
 -- ==== take ====
 -- Leases the tasks found.
 -- Runs for locked tasks that were due. Index: the primary key.
--- In PROCESSING, due_at is the time at which the task was taken minus 2^62: negative, and in the order of these
--- times.
 -- The holder's name is padded with spaces to 64 bytes, so that the row keeps its size.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
@@ -910,9 +921,6 @@ UPDATE dbq_task FORCE INDEX (PRIMARY)
 -- Reads candidates whose lease expired, without locks.
 -- Runs at polls that found nothing due, and at intervals otherwise. Index: task_lane, from the oldest lease on. "lock
 -- expired" follows.
--- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
--- In PROCESSING, due_at is the time at which the task was taken minus 2^62: negative, and in the order of these
--- times.
 SELECT t.id, t.fence, t.priority, t.payload_size,
        COALESCE(
          (SELECT l.lease_until FROM dbq_lease AS l FORCE INDEX (PRIMARY)
@@ -934,7 +942,6 @@ SELECT t.id, t.fence, t.priority, t.payload_size,
 -- ==== lock expired ====
 -- Locks the candidates that no other transaction has locked and whose fence is unchanged.
 -- Runs after "see expired". Index: the primary key.
--- The row is locked, so only the row itself is read, no renewal.
 -- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
 --   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
@@ -949,7 +956,6 @@ SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.at
 -- ==== try lock expired ====
 -- Like "lock expired" on a server without SKIP LOCKED: fails if a candidate is locked.
 -- Runs for all candidates and, if one is locked, for each of them. Index: the primary key.
--- The row is locked, so only the row itself is read, no renewal.
 -- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
 --   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
@@ -996,8 +1002,6 @@ SELECT l.id, l.progress
 -- Runs for locked tasks whose lease expired and that have attempts left. Index: the primary key. The server assigns
 -- from left to right, so each column is set after those that are computed from it. An attempt counts if it is known
 -- to have started. Otherwise its end is a lapse, and every 100th lapse in a row counts as an attempt (lapses >= 99).
--- In PROCESSING, due_at is the time at which the task was taken minus 2^62: negative, and in the order of these
--- times.
 -- The holder's name is padded with spaces to 64 bytes, so that the row keeps its size.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
@@ -1033,8 +1037,6 @@ UPDATE dbq_task FORCE INDEX (PRIMARY)
 -- Reports when the oldest task in PROCESSING was taken. Searches for expired leases begin there.
 -- Runs at intervals before "see expired". Index: task_lane, once for each priority. It reads updated, which is not in
 -- the index: for an index alone MySQL may scan all of an index that seems small.
--- In PROCESSING, due_at is the time at which the task was taken minus 2^62: negative, and in the order of these
--- times.
 SELECT LEAST({now} - :late, COALESCE(min(x.taken), {now})) AS updated
   FROM (
     (SELECT updated AS taken FROM dbq_task FORCE INDEX (dbq_task_lane)
@@ -1258,7 +1260,6 @@ SELECT id
 -- POISON, marked as cancelled. If it is running, its handler's context ends.
 -- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
 -- no two calls deadlock.
--- The progress that heartbeats have stored is in the renewal.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT id, queue, task_key, state, attempt, fence, holder, taken, updated, result,
@@ -1290,7 +1291,6 @@ SELECT id, queue, task_key, state
 -- Locks and returns the tasks that Move of the same event will change. A failed task will not be retried.
 -- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
 -- no two calls deadlock.
--- The progress that heartbeats have stored is in the renewal.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT id, queue, task_key, state, attempt, fence, holder, taken, updated, result,
@@ -1311,7 +1311,6 @@ SELECT id, queue, task_key, state, attempt, fence, holder, taken, updated, resul
 -- attempts start over.
 -- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
 -- no two calls deadlock.
--- The progress that heartbeats have stored is in the renewal.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT id, queue, task_key, state, attempt, fence, holder, taken, updated, result,
@@ -1331,7 +1330,6 @@ SELECT id, queue, task_key, state, attempt, fence, holder, taken, updated, resul
 -- Locks and returns the tasks that Move of the same event will change. A task is parked before it runs.
 -- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
 -- no two calls deadlock.
--- The progress that heartbeats have stored is in the renewal.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT id, queue, task_key, state, attempt, fence, holder, taken, updated, result,
@@ -1351,7 +1349,6 @@ SELECT id, queue, task_key, state, attempt, fence, holder, taken, updated, resul
 -- Locks and returns the tasks that Move of the same event will change. A poisoned task is parked for inspection.
 -- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
 -- no two calls deadlock.
--- The progress that heartbeats have stored is in the renewal.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT id, queue, task_key, state, attempt, fence, holder, taken, updated, result,
@@ -1372,7 +1369,6 @@ SELECT id, queue, task_key, state, attempt, fence, holder, taken, updated, resul
 -- ends, and the task is parked.
 -- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
 -- no two calls deadlock.
--- The progress that heartbeats have stored is in the renewal.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT id, queue, task_key, state, attempt, fence, holder, taken, updated, result,
@@ -1517,45 +1513,45 @@ UPDATE ({rows}) AS d
 -- ======== Reading and counting ========
 
 -- ==== Get ====
--- Reads a task. Index: by id.
+-- Reads a task. Index: the primary key of task.
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
-t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
-CASE
-  WHEN t.state = 1 /* PROCESSING */
-  THEN COALESCE(
-         (SELECT l.lease_until FROM dbq_lease AS l FORCE INDEX (PRIMARY)
-           WHERE l.id = t.id AND l.fence = t.fence),
-         t.lease_end)
-END AS lease_until,
-CASE
-  WHEN t.state = 1 /* PROCESSING */
-  THEN COALESCE((SELECT l.progress FROM dbq_lease AS l FORCE INDEX (PRIMARY)
-                  WHERE l.id = t.id AND l.fence = t.fence), t.progress)
-  ELSE t.progress
-END AS progress,
+       t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
+       CASE
+         WHEN t.state = 1 /* PROCESSING */
+         THEN COALESCE(
+                (SELECT l.lease_until FROM dbq_lease AS l FORCE INDEX (PRIMARY)
+                  WHERE l.id = t.id AND l.fence = t.fence),
+                t.lease_end)
+       END AS lease_until,
+       CASE
+         WHEN t.state = 1 /* PROCESSING */
+         THEN COALESCE((SELECT l.progress FROM dbq_lease AS l FORCE INDEX (PRIMARY)
+                         WHERE l.id = t.id AND l.fence = t.fence), t.progress)
+         ELSE t.progress
+       END AS progress,
        t.payload, {now} AS now
   FROM dbq_task t
  WHERE t.id = :id;
 
 -- ==== Poisoned ====
--- Reads tasks that went to POISON, for their dead-letter notices. Index: by id.
+-- Reads tasks that went to POISON, for their dead-letter notices. Index: the primary key of task.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
-t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
-CASE
-  WHEN t.state = 1 /* PROCESSING */
-  THEN COALESCE(
-         (SELECT l.lease_until FROM dbq_lease AS l FORCE INDEX (PRIMARY)
-           WHERE l.id = t.id AND l.fence = t.fence),
-         t.lease_end)
-END AS lease_until,
-CASE
-  WHEN t.state = 1 /* PROCESSING */
-  THEN COALESCE((SELECT l.progress FROM dbq_lease AS l FORCE INDEX (PRIMARY)
-                  WHERE l.id = t.id AND l.fence = t.fence), t.progress)
-  ELSE t.progress
-END AS progress,
+       t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
+       CASE
+         WHEN t.state = 1 /* PROCESSING */
+         THEN COALESCE(
+                (SELECT l.lease_until FROM dbq_lease AS l FORCE INDEX (PRIMARY)
+                  WHERE l.id = t.id AND l.fence = t.fence),
+                t.lease_end)
+       END AS lease_until,
+       CASE
+         WHEN t.state = 1 /* PROCESSING */
+         THEN COALESCE((SELECT l.progress FROM dbq_lease AS l FORCE INDEX (PRIMARY)
+                         WHERE l.id = t.id AND l.fence = t.fence), t.progress)
+         ELSE t.progress
+       END AS progress,
        {now} AS now
   FROM dbq_task t
  WHERE t.id IN ({rows});
@@ -1567,23 +1563,23 @@ SELECT id
  WHERE reference = :reference AND queue = :queue;
 
 -- ==== List ====
--- Lists tasks without their payloads. {where} consists of comparisons of columns; {order} is empty or DESC. Index: by
--- id, or one that fits the filter.
+-- Lists tasks without their payloads. {where} consists of comparisons of columns; {order} is empty or DESC. Index:
+-- the primary key of task, or one that fits the filter.
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
-t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
-CASE
-  WHEN t.state = 1 /* PROCESSING */
-  THEN COALESCE(
-         (SELECT l.lease_until FROM dbq_lease AS l FORCE INDEX (PRIMARY)
-           WHERE l.id = t.id AND l.fence = t.fence),
-         t.lease_end)
-END AS lease_until,
-CASE
-  WHEN t.state = 1 /* PROCESSING */
-  THEN COALESCE((SELECT l.progress FROM dbq_lease AS l FORCE INDEX (PRIMARY)
-                  WHERE l.id = t.id AND l.fence = t.fence), t.progress)
-  ELSE t.progress
-END AS progress,
+       t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
+       CASE
+         WHEN t.state = 1 /* PROCESSING */
+         THEN COALESCE(
+                (SELECT l.lease_until FROM dbq_lease AS l FORCE INDEX (PRIMARY)
+                  WHERE l.id = t.id AND l.fence = t.fence),
+                t.lease_end)
+       END AS lease_until,
+       CASE
+         WHEN t.state = 1 /* PROCESSING */
+         THEN COALESCE((SELECT l.progress FROM dbq_lease AS l FORCE INDEX (PRIMARY)
+                         WHERE l.id = t.id AND l.fence = t.fence), t.progress)
+         ELSE t.progress
+       END AS progress,
        {now} AS now
   FROM dbq_task t
  WHERE {where}
@@ -1628,20 +1624,20 @@ queue = :queue AND lane = 9 ORDER BY priority, due_at;
 -- ==== ListSome ====
 -- Lists tasks of a queue by one of Indexes, for the page of a queue's keys.
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
-t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
-CASE
-  WHEN t.state = 1 /* PROCESSING */
-  THEN COALESCE(
-         (SELECT l.lease_until FROM dbq_lease AS l FORCE INDEX (PRIMARY)
-           WHERE l.id = t.id AND l.fence = t.fence),
-         t.lease_end)
-END AS lease_until,
-CASE
-  WHEN t.state = 1 /* PROCESSING */
-  THEN COALESCE((SELECT l.progress FROM dbq_lease AS l FORCE INDEX (PRIMARY)
-                  WHERE l.id = t.id AND l.fence = t.fence), t.progress)
-  ELSE t.progress
-END AS progress,
+       t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
+       CASE
+         WHEN t.state = 1 /* PROCESSING */
+         THEN COALESCE(
+                (SELECT l.lease_until FROM dbq_lease AS l FORCE INDEX (PRIMARY)
+                  WHERE l.id = t.id AND l.fence = t.fence),
+                t.lease_end)
+       END AS lease_until,
+       CASE
+         WHEN t.state = 1 /* PROCESSING */
+         THEN COALESCE((SELECT l.progress FROM dbq_lease AS l FORCE INDEX (PRIMARY)
+                         WHERE l.id = t.id AND l.fence = t.fence), t.progress)
+         ELSE t.progress
+       END AS progress,
        {now} AS now
   FROM dbq_task t{hint}
  WHERE {where}{order}
@@ -1669,9 +1665,6 @@ SELECT count(*) AS looked, count(CASE WHEN {matches} THEN 1 END) AS matching
 -- The search of a priority starts at :since. With 0 it uses equalities alone: on MariaDB, InnoDB would read past
 -- delete-marked entries to find the end of a range. fence >= 0 is always true. It makes MySQL read rows: for an index
 -- alone it may scan all of an index that seems small.
--- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
--- In PROCESSING, due_at is the time at which the task was taken minus 2^62: negative, and in the order of these
--- times.
 SELECT min(x.due) AS due, {now} AS now
   FROM (
     SELECT CASE
@@ -1780,7 +1773,7 @@ SELECT queue
  LIMIT 1;
 
 -- ==== IDBehind ====
--- Finds the end of the next batch of old tasks, for retention. Index: by id.
+-- Finds the end of the next batch of old tasks, for retention. Index: the primary key of task.
 -- Runs for each part of the old tasks that retention passes over. Index: the primary key alone.
 SELECT t.id
   FROM dbq_task AS t FORCE INDEX (PRIMARY)
@@ -1790,7 +1783,7 @@ SELECT t.id
  LIMIT 1 OFFSET :offset;
 
 -- ==== IDBefore ====
--- Finds where a page of a list ends that no index leads to. Index: by id.
+-- Finds the end of a page of a list for which there is no index. Index: the primary key of task.
 -- Runs for each page of a list that no index leads to. Index: the primary key alone.
 SELECT t.id
   FROM dbq_task AS t FORCE INDEX (PRIMARY)
@@ -1808,10 +1801,8 @@ SELECT t.id, t.queue, t.state, t.fence, t.updated
  WHERE t.id IN ({rows});
 
 -- ==== Held ====
--- Reads the tasks leased by a checkout whose connection was lost before the answer. Index: that of the leased tasks.
+-- Reads the tasks leased by a checkout whose connection was lost before the answer. Index: the index of leased tasks.
 -- Runs after a lost connection. Index: task_lane.
--- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
--- The progress that heartbeats have stored is in the renewal.
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
        t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
        CASE
@@ -1836,8 +1827,6 @@ SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.at
 -- ==== Exhausted ====
 -- Reads the tasks moved to POISON by a checkout whose connection was lost before the answer.
 -- Runs after a lost connection. Index: task_lane.
--- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
--- The progress that heartbeats have stored is in the renewal.
 -- The result of a task whose attempts are exhausted names its last holder and the checkout that found it.
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
        t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
@@ -1902,7 +1891,8 @@ SELECT task, fence, queue, attempt, outcome, taken, ended, worker, error
  LIMIT :limit;
 
 -- ==== LastAttempt ====
--- Reads the last attempt of a task from its row, here or in the archive. Index: by id.
+-- Reads the last attempt of a task from its row, here or in the archive. Indexes: the primary key of task, and the
+-- primary key of archive.
 SELECT id, queue, state, attempt, fence, holder, taken, updated, result
   FROM dbq_task WHERE id = :id
 UNION ALL
@@ -1937,22 +1927,22 @@ SELECT id, queue, reference, kind, task_key, state, priority, attempt, max_attem
    FOR UPDATE;
 
 -- ==== ListArchive ====
--- Lists tasks of the archive. Index: by id.
+-- Lists tasks of the archive. Index: the primary key of archive.
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
-t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
-CASE
-  WHEN t.state = 1 /* PROCESSING */
-  THEN COALESCE(
-         (SELECT l.lease_until FROM dbq_lease AS l FORCE INDEX (PRIMARY)
-           WHERE l.id = t.id AND l.fence = t.fence),
-         t.lease_end)
-END AS lease_until,
-CASE
-  WHEN t.state = 1 /* PROCESSING */
-  THEN COALESCE((SELECT l.progress FROM dbq_lease AS l FORCE INDEX (PRIMARY)
-                  WHERE l.id = t.id AND l.fence = t.fence), t.progress)
-  ELSE t.progress
-END AS progress,
+       t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
+       CASE
+         WHEN t.state = 1 /* PROCESSING */
+         THEN COALESCE(
+                (SELECT l.lease_until FROM dbq_lease AS l FORCE INDEX (PRIMARY)
+                  WHERE l.id = t.id AND l.fence = t.fence),
+                t.lease_end)
+       END AS lease_until,
+       CASE
+         WHEN t.state = 1 /* PROCESSING */
+         THEN COALESCE((SELECT l.progress FROM dbq_lease AS l FORCE INDEX (PRIMARY)
+                         WHERE l.id = t.id AND l.fence = t.fence), t.progress)
+         ELSE t.progress
+       END AS progress,
        {now} AS now
   FROM dbq_archive t
  WHERE {where}
@@ -2014,7 +2004,7 @@ DELETE FROM dbq_kv
 -- ======== Statistics over time ========
 
 -- ==== AddStatistics ====
--- Adds what a worker has done in a minute, or the totals of a period. A row is never changed.
+-- Adds the counts of a worker's minute, or the totals of a period. A row is never changed.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:queue_name, :step, :began, :source, :enqueued, :started, :completed, :failed, :poisoned, :released, :created,
 --   :processing, :errors, :poison, :due, :parked, :oldest_due, :latency, :run_time)
@@ -2060,7 +2050,7 @@ DELETE FROM dbq_stat
 
 -- ==== CountIDs ====
 -- Counts the tasks that were enqueued in some time, by their ids, after IDBehind has found how many they are. Index:
--- by id.
+-- the primary key of task.
 SELECT t.queue, count(*) AS tasks
   FROM dbq_task t
  WHERE t.id >= :after
@@ -2076,7 +2066,7 @@ SELECT t.queue, count(*) AS tasks
 SET @dbqwait = @@SESSION.wait_timeout, SESSION wait_timeout = 10;
 
 -- ==== LimitIdle free ====
--- Restores what LimitIdle has changed.
+-- Restores the setting that LimitIdle has changed.
 -- Runs after that checkout, so that other transactions of the session may pause for longer.
 SET SESSION wait_timeout = @dbqwait;
 
@@ -2094,7 +2084,7 @@ SELECT namespace, name, version, value, updated, expires, {now} AS now
    AND name = :name;
 
 -- ==== Busy ====
--- Counts the tasks of a queue in PROCESSING. Index: that of the leased tasks.
+-- Counts the tasks of a queue in PROCESSING. Index: the index of leased tasks.
 -- Runs in a checkout of a queue with limits. Index: task_lane, the tasks in PROCESSING.
 SELECT count(*) AS tasks
   FROM dbq_task AS t FORCE INDEX (dbq_task_lane)
@@ -2102,7 +2092,7 @@ SELECT count(*) AS tasks
    AND t.lane = 9 /* PROCESSING */;
 
 -- ==== BusyKeys ====
--- Counts the tasks of a queue in PROCESSING, by key. Index: that of the leased tasks.
+-- Counts the tasks of a queue in PROCESSING, by key. Index: the index of leased tasks.
 -- Runs in a checkout of a queue with limits per key. Index: task_lane, the tasks in PROCESSING.
 SELECT t.task_key, count(*) AS tasks
   FROM dbq_task AS t FORCE INDEX (dbq_task_lane)
@@ -2245,7 +2235,7 @@ SELECT count(*) AS tasks
          LIMIT :limit) x;
 
 -- ==== CountArchive ====
--- Counts the tasks of the archive up to a limit, for statistics. Index: the primary key.
+-- Counts the tasks of the archive up to a limit, for statistics. Index: the primary key of archive.
 SELECT count(*) AS tasks
   FROM (SELECT id
           FROM dbq_archive

@@ -1,8 +1,10 @@
--- Every statement on the tables that dbq sends to this engine, for DBA review. What a new session is
--- set to stands in scaling.md. Not listed are BEGIN, COMMIT and savepoints, and what asks a server for its version and
--- settings, waits for notifications or takes an advisory lock apart from a statement.
+-- Every statement that dbq runs on its tables, for review by a DBA. docs/scaling.md describes
+-- the settings of its sessions. This page omits COMMIT, ROLLBACK, savepoints, LISTEN, and queries of the server's
+-- version and settings.
 -- Generated from the dialect by "go generate ./..."; do not edit.
---
+
+-- ======== Conventions ========
+
 -- A :name stands for a value, which is sent apart from the text and never written into it. Rows come as a list of
 -- values, or as arrays, with which a statement is run once for each row. Times are microseconds since 1970 in UTC.
 -- States are 0 CREATED, 1 PROCESSING, 2 COMPLETED, 3 ERROR, 4 POISON. Tables begin with "dbq_" unless a program says
@@ -11,6 +13,17 @@
 -- {now} stands for the database's clock:
 --   ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000
 --    + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
+--
+-- In MigrationLock, queue lock, queue free: The lock's number is a hash of what it locks, the schema of the tables
+-- and their prefix. The schema is the configured one or else the session's, so all clients of the same tables take
+-- the same lock. ALLOCATE_UNIQUE would commit. See "DBMS_LOCK" in the PL/SQL Packages and Types Reference.
+--
+-- In Insert, claim, Extend: A block runs its statements one by one, all at the one time that it reads first.
+--
+-- In ready, update, take: Each expression of a SET clause sees the row as it was.
+--
+-- In see expired, Next, Held: The end of a lease is that of its renewal, a row of the table lease under the task's
+-- fence, if there is one.
 
 -- ======== The schema ========
 
@@ -253,7 +266,7 @@ SELECT 1, 'tasks', 1, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) -
  FROM dual
  WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = 1);
 
--- 2: kv history archive
+-- 2: shared tables
 
 -- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders,
 -- schedules. Each write checks version. expires is when a record becomes invalid or, for a schedule, its next time.
@@ -508,7 +521,7 @@ COMMENT ON COLUMN dbq_audit.subject IS 'the schedule, worker or token';
 COMMENT ON COLUMN dbq_audit.changed IS 'how many tasks or settings';
 
 INSERT INTO dbq_migration (version, title, compatible, applied)
-SELECT 2, 'kv history archive', 2, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000
+SELECT 2, 'shared tables', 2, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000
  + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
  FROM dual
  WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = 2);
@@ -575,9 +588,6 @@ SELECT 3, 'statistics', 3, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J
 -- Runs before a migration, and waits at most 300 seconds. Without a grant on DBMS_LOCK the inner block does not
 -- compile, which is the error 6550. The migration then runs without the lock: if another process runs the same one,
 -- each statement can be run again.
--- The lock's number is a hash of what it locks, the schema of the tables and their prefix. The schema is the
--- configured one or else the session's, so all clients of the same tables take the same lock. ALLOCATE_UNIQUE would
--- commit. See "DBMS_LOCK" in the PL/SQL Packages and Types Reference.
 DECLARE
   l_id NUMBER(10);
 BEGIN
@@ -597,9 +607,6 @@ END;
 -- ==== MigrationLock free ====
 -- Lets the next migration begin.
 -- Runs after a migration.
--- The lock's number is a hash of what it locks, the schema of the tables and their prefix. The schema is the
--- configured one or else the session's, so all clients of the same tables take the same lock. ALLOCATE_UNIQUE would
--- commit. See "DBMS_LOCK" in the PL/SQL Packages and Types Reference.
 DECLARE
   l_id NUMBER(10);
 BEGIN
@@ -698,7 +705,6 @@ END;
 -- Runs for an enqueue, and for each part of a bulk enqueue, in blocks of a few sizes. Indexes: the primary key and
 -- task_ref find duplicates. Only PL/SQL can leave out a row whose key exists, wait for another transaction that is
 -- about to insert it, and keep the surrounding transaction usable.
--- A block runs its statements one by one, all at the one time that it reads first.
 -- At most 100 rows.
 DECLARE
   l_now NUMBER(19);
@@ -800,7 +806,8 @@ UPDATE dbq_unique_key
  WHERE id = :id;
 
 -- ==== Replace ====
--- Replaces the kind, payload, headers, priority and due time of a waiting task.
+-- Replaces the kind, key, payload, headers, priority and due time of a waiting task. Clears its progress, and raises
+-- its fence: a checkout that has chosen the task by its old key and size must not lease it.
 -- Runs after LockKeys, for one task at a time, since payloads may be large. Index: the primary key.
 -- One row at a time.
 UPDATE dbq_task
@@ -863,7 +870,7 @@ SELECT :namespace, :name, {now}, :value, {now}
  FROM dual;
 
 -- ==== WorkflowTasks ====
--- Reads tasks of workflows. Indexes: the primary keys of step and task.
+-- Reads tasks of workflows. Indexes: the primary key of step, and the primary key of task.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.delay, {now} AS now,
@@ -873,8 +880,8 @@ SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.d
  WHERE s.task IN ({rows});
 
 -- ==== LockWorkflowTasks ====
--- Locks tasks of workflows in the order of their ids, so that of two transactions that advance a workflow the later
--- one sees what the first has done. Index: the primary key.
+-- Locks tasks of workflows in the order of their ids. Of two transactions that advance a workflow, the later one then
+-- sees the changes of the first. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT task
@@ -916,7 +923,8 @@ UPDATE dbq_step
  WHERE task IN ({rows});
 
 -- ==== NeededWorkflowTasks ====
--- Finds, before tasks are removed, those that others still need. Indexes: the primary keys.
+-- Finds, before tasks are removed, those that others still need. Indexes: the primary keys of step and need, and the
+-- primary key of task.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT s.task
@@ -927,10 +935,11 @@ SELECT s.task
        FROM dbq_need n
        JOIN dbq_task c ON c.id = n.child
       WHERE n.parent = s.task
-        AND c.state NOT IN (2, 4));
+        AND c.state <> 2 /* COMPLETED */
+        AND c.state <> 4 /* POISON */);
 
 -- ==== DropWorkflowNeeds ====
--- Removes what needed the tasks that are removed. Index: the primary key.
+-- Removes the dependencies on tasks that are removed. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 DELETE FROM dbq_need
@@ -944,7 +953,8 @@ DELETE FROM dbq_step
  WHERE task IN ({rows});
 
 -- ==== WorkflowParents ====
--- Reads what a task needs, with the results. Indexes: need_child and the primary keys.
+-- Reads the tasks that a task needs, with their results. Indexes: need_child, the primary key of step, and the
+-- primary key of task.
 SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.delay, {now} AS now,
        t.state, t.due, t.cancelled,
        t.result
@@ -957,7 +967,7 @@ SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.d
  FETCH FIRST :limit ROWS ONLY;
 
 -- ==== WorkflowList ====
--- Reads the tasks of a workflow, for operators. Indexes: step_workflow and the primary key of task.
+-- Reads the tasks of a workflow, for operators. Indexes: step_workflow, and the primary key of task.
 SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.delay, {now} AS now,
        t.state, t.due, t.cancelled
   FROM dbq_step s
@@ -1011,9 +1021,6 @@ UNION ALL SELECT 9 AS priority
 -- Strategy advisory: waits for the queue's lock, in a separate statement.
 -- Runs before the transaction of a checkout, and waits at most 30 seconds. The lock belongs to the session and
 -- outlives a commit. REQUEST returns 0 for success and 4 if the session has the lock already.
--- The lock's number is a hash of what it locks, the schema of the tables and their prefix. The schema is the
--- configured one or else the session's, so all clients of the same tables take the same lock. ALLOCATE_UNIQUE would
--- commit. See "DBMS_LOCK" in the PL/SQL Packages and Types Reference.
 DECLARE
   l_id NUMBER(10);
 BEGIN
@@ -1029,9 +1036,6 @@ END;
 -- ==== queue free ====
 -- Strategy advisory: releases the queue's lock.
 -- Runs after the transaction of a checkout.
--- The lock's number is a hash of what it locks, the schema of the tables and their prefix. The schema is the
--- configured one or else the session's, so all clients of the same tables take the same lock. ALLOCATE_UNIQUE would
--- commit. See "DBMS_LOCK" in the PL/SQL Packages and Types Reference.
 DECLARE
   l_id NUMBER(10);
 BEGIN
@@ -1053,7 +1057,6 @@ END;
 -- found, and a row that was changed meanwhile is no longer due. So the block fetches until it gets no row or the
 -- batch is full. See "FETCH Statement" and "SELECT FOR UPDATE and FOR UPDATE Cursors" in the PL/SQL Language
 -- Reference.
--- Each expression of a SET clause sees the row as it was.
 DECLARE
   TYPE id_list IS TABLE OF RAW(16);
   l_ids id_list;
@@ -1105,7 +1108,6 @@ END;
 -- Strategy update: leases due tasks of one priority, which a subquery selects.
 -- Runs once for each priority that has a due task (strategy update). Index: task_ready, one ordered range. It may
 -- wait for rows of another checkout, and then finds that they are no longer due.
--- Each expression of a SET clause sees the row as it was.
 UPDATE dbq_task
    SET state = 1 /* PROCESSING */,
        was_due = due,
@@ -1154,7 +1156,6 @@ SELECT /*+ INDEX(t dbq_task_pk) */ t.id, t.fence, t.payload_size
 -- ==== take ====
 -- Leases the tasks found.
 -- Runs for locked tasks that were due, with arrays. Index: the primary key.
--- Each expression of a SET clause sees the row as it was.
 -- At most 500 rows.
 UPDATE dbq_task
    SET state = 1 /* PROCESSING */,
@@ -1174,7 +1175,6 @@ UPDATE dbq_task
 -- ==== see expired ====
 -- Reads candidates whose lease expired, without locks.
 -- Runs at polls that found nothing due, and at intervals otherwise. Index: task_busy. "lock expired" follows.
--- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
 SELECT /*+ INDEX(t dbq_task_busy) */ t.id, t.fence, t.payload_size,
        COALESCE(
          (SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
@@ -1210,7 +1210,6 @@ SELECT /*+ INDEX(t dbq_task_pk) */
 -- the same row, so one of them sees the other. The takeover writes the next fence if no renewal under the task's
 -- fence is valid. A renewal gives up if it finds a higher fence. Each writes the row as it is now, whatever its
 -- queries have seen.
--- A block runs its statements one by one, all at the one time that it reads first.
 -- At most 100 rows.
 DECLARE
   l_now NUMBER(19);
@@ -1281,7 +1280,7 @@ UPDATE dbq_task
    AND state = 1 /* PROCESSING */;
 
 -- ==== taken ====
--- Reads what this checkout has leased, by its token.
+-- Reads the tasks that this checkout has leased, by its token.
 -- Runs at the end of the transaction of a checkout. Index: task_busy. Each statement that leases tasks marks
 -- them with the checkout's own token, so a block need not return them.
 -- The row is locked, so only the row itself is read, no renewal.
@@ -1312,7 +1311,6 @@ UPDATE dbq_task
 -- Runs at each heartbeat of a worker, for all of its leases. A renewal is a row of its own, so that a heartbeat neither
 -- writes nor locks a task. Indexes: the primary keys of task and lease. A null :progress_size keeps the progress that
 -- the lease has.
--- A block runs its statements one by one, all at the one time that it reads first.
 -- At most 100 rows.
 DECLARE
   l_now NUMBER(19);
@@ -1730,43 +1728,43 @@ UPDATE dbq_task
 -- ======== Reading and counting ========
 
 -- ==== Get ====
--- Reads a task. Index: by id.
+-- Reads a task. Index: the primary key of task.
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
-t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
-CASE
-  WHEN t.state = 1 /* PROCESSING */
-  THEN COALESCE(
-         (SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
-         t.lease_until)
-END AS lease_until,
-CASE
-  WHEN t.state = 1 /* PROCESSING */
-  THEN COALESCE((SELECT l.progress FROM dbq_lease l
-                  WHERE l.id = t.id AND l.fence = t.fence), t.progress)
-  ELSE t.progress
-END AS progress,
+       t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
+       CASE
+         WHEN t.state = 1 /* PROCESSING */
+         THEN COALESCE(
+                (SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
+                t.lease_until)
+       END AS lease_until,
+       CASE
+         WHEN t.state = 1 /* PROCESSING */
+         THEN COALESCE((SELECT l.progress FROM dbq_lease l
+                         WHERE l.id = t.id AND l.fence = t.fence), t.progress)
+         ELSE t.progress
+       END AS progress,
        t.payload, t.payload_size, {now} AS now
   FROM dbq_task t
  WHERE t.id = :id;
 
 -- ==== Poisoned ====
--- Reads tasks that went to POISON, for their dead-letter notices. Index: by id.
+-- Reads tasks that went to POISON, for their dead-letter notices. Index: the primary key of task.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
-t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
-CASE
-  WHEN t.state = 1 /* PROCESSING */
-  THEN COALESCE(
-         (SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
-         t.lease_until)
-END AS lease_until,
-CASE
-  WHEN t.state = 1 /* PROCESSING */
-  THEN COALESCE((SELECT l.progress FROM dbq_lease l
-                  WHERE l.id = t.id AND l.fence = t.fence), t.progress)
-  ELSE t.progress
-END AS progress,
+       t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
+       CASE
+         WHEN t.state = 1 /* PROCESSING */
+         THEN COALESCE(
+                (SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
+                t.lease_until)
+       END AS lease_until,
+       CASE
+         WHEN t.state = 1 /* PROCESSING */
+         THEN COALESCE((SELECT l.progress FROM dbq_lease l
+                         WHERE l.id = t.id AND l.fence = t.fence), t.progress)
+         ELSE t.progress
+       END AS progress,
        {now} AS now
   FROM dbq_task t
  WHERE t.id IN ({rows});
@@ -1778,22 +1776,22 @@ SELECT id
  WHERE reference = :reference AND queue = :queue;
 
 -- ==== List ====
--- Lists tasks without their payloads. {where} consists of comparisons of columns; {order} is empty or DESC. Index: by
--- id, or one that fits the filter.
+-- Lists tasks without their payloads. {where} consists of comparisons of columns; {order} is empty or DESC. Index:
+-- the primary key of task, or one that fits the filter.
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
-t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
-CASE
-  WHEN t.state = 1 /* PROCESSING */
-  THEN COALESCE(
-         (SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
-         t.lease_until)
-END AS lease_until,
-CASE
-  WHEN t.state = 1 /* PROCESSING */
-  THEN COALESCE((SELECT l.progress FROM dbq_lease l
-                  WHERE l.id = t.id AND l.fence = t.fence), t.progress)
-  ELSE t.progress
-END AS progress,
+       t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
+       CASE
+         WHEN t.state = 1 /* PROCESSING */
+         THEN COALESCE(
+                (SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
+                t.lease_until)
+       END AS lease_until,
+       CASE
+         WHEN t.state = 1 /* PROCESSING */
+         THEN COALESCE((SELECT l.progress FROM dbq_lease l
+                         WHERE l.id = t.id AND l.fence = t.fence), t.progress)
+         ELSE t.progress
+       END AS progress,
        {now} AS now
   FROM dbq_task t
  WHERE {where}
@@ -1811,19 +1809,19 @@ SELECT t.id
 -- ==== ListSome ====
 -- Lists tasks of a queue by one of Indexes, for the page of a queue's keys.
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
-t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
-CASE
-  WHEN t.state = 1 /* PROCESSING */
-  THEN COALESCE(
-         (SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
-         t.lease_until)
-END AS lease_until,
-CASE
-  WHEN t.state = 1 /* PROCESSING */
-  THEN COALESCE((SELECT l.progress FROM dbq_lease l
-                  WHERE l.id = t.id AND l.fence = t.fence), t.progress)
-  ELSE t.progress
-END AS progress,
+       t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
+       CASE
+         WHEN t.state = 1 /* PROCESSING */
+         THEN COALESCE(
+                (SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
+                t.lease_until)
+       END AS lease_until,
+       CASE
+         WHEN t.state = 1 /* PROCESSING */
+         THEN COALESCE((SELECT l.progress FROM dbq_lease l
+                         WHERE l.id = t.id AND l.fence = t.fence), t.progress)
+         ELSE t.progress
+       END AS progress,
        {now} AS now
   FROM dbq_task t{hint}
  WHERE {where}{order}
@@ -1848,7 +1846,6 @@ SELECT count(*) AS looked, count(CASE WHEN {matches} THEN 1 END) AS matching
 -- ==== Next ====
 -- Reports when the next task of a queue is due. Idle workers sleep until then.
 -- Runs when a worker is idle. Indexes: task_ready, once for each priority, and task_busy.
--- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
 SELECT MIN(due) AS due, {now} AS now
   FROM (
     SELECT MIN(due) AS due FROM dbq_task WHERE ready_queue = :queue AND ready_priority = 0
@@ -1940,7 +1937,7 @@ SELECT queue
  ORDER BY queue;
 
 -- ==== IDBehind ====
--- Finds the end of the next batch of old tasks, for retention. Index: by id.
+-- Finds the end of the next batch of old tasks, for retention. Index: the primary key of task.
 -- Runs for each part of the old tasks that retention passes over. Index: the primary key alone.
 SELECT t.id
   FROM dbq_task t
@@ -1950,7 +1947,7 @@ SELECT t.id
  OFFSET :offset ROWS FETCH NEXT 1 ROWS ONLY;
 
 -- ==== IDBefore ====
--- Finds where a page of a list ends that no index leads to. Index: by id.
+-- Finds the end of a page of a list for which there is no index. Index: the primary key of task.
 -- Runs for each page of a list that no index leads to. Index: the primary key alone.
 SELECT t.id
   FROM dbq_task t
@@ -1967,9 +1964,8 @@ SELECT t.id, t.queue, t.state, t.fence, t.updated
  WHERE t.id IN ({rows});
 
 -- ==== Held ====
--- Reads the tasks leased by a checkout whose connection was lost before the answer. Index: that of the leased tasks.
+-- Reads the tasks leased by a checkout whose connection was lost before the answer. Index: the index of leased tasks.
 -- Runs after a lost connection. Index: task_busy.
--- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
 -- The progress that heartbeats have stored is in the renewal.
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
        t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
@@ -2038,7 +2034,8 @@ SELECT task, fence, queue, attempt, outcome, taken, ended, worker, error
  FETCH FIRST :limit ROWS ONLY;
 
 -- ==== LastAttempt ====
--- Reads the last attempt of a task from its row, here or in the archive. Index: by id.
+-- Reads the last attempt of a task from its row, here or in the archive. Indexes: the primary key of task, and the
+-- primary key of archive.
 SELECT id, queue, state, attempt, fence, holder, taken, updated, result
   FROM dbq_task WHERE id = :id
 UNION ALL
@@ -2073,21 +2070,21 @@ SELECT id, queue, reference, kind, task_key, state, priority, attempt, max_attem
    AND NOT EXISTS (SELECT 1 FROM dbq_archive a WHERE a.id = t.id AND a.fence = t.fence);
 
 -- ==== ListArchive ====
--- Lists tasks of the archive. Index: by id.
+-- Lists tasks of the archive. Index: the primary key of archive.
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
-t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
-CASE
-  WHEN t.state = 1 /* PROCESSING */
-  THEN COALESCE(
-         (SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
-         t.lease_until)
-END AS lease_until,
-CASE
-  WHEN t.state = 1 /* PROCESSING */
-  THEN COALESCE((SELECT l.progress FROM dbq_lease l
-                  WHERE l.id = t.id AND l.fence = t.fence), t.progress)
-  ELSE t.progress
-END AS progress,
+       t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result, t.result_size,
+       CASE
+         WHEN t.state = 1 /* PROCESSING */
+         THEN COALESCE(
+                (SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
+                t.lease_until)
+       END AS lease_until,
+       CASE
+         WHEN t.state = 1 /* PROCESSING */
+         THEN COALESCE((SELECT l.progress FROM dbq_lease l
+                         WHERE l.id = t.id AND l.fence = t.fence), t.progress)
+         ELSE t.progress
+       END AS progress,
        {now} AS now
   FROM dbq_archive t
  WHERE {where}
@@ -2149,7 +2146,7 @@ DELETE FROM dbq_kv
 -- ======== Statistics over time ========
 
 -- ==== AddStatistics ====
--- Adds what a worker has done in a minute, or the totals of a period. A row is never changed.
+-- Adds the counts of a worker's minute, or the totals of a period. A row is never changed.
 -- Runs once a minute in each worker that was busy, and for the totals, with arrays.
 -- At most 500 rows.
 INSERT INTO dbq_stat (
@@ -2195,7 +2192,7 @@ DELETE FROM dbq_stat
 
 -- ==== CountIDs ====
 -- Counts the tasks that were enqueued in some time, by their ids, after IDBehind has found how many they are. Index:
--- by id.
+-- the primary key of task.
 SELECT t.queue, count(*) AS tasks
   FROM dbq_task t
  WHERE t.id >= :after
@@ -2218,14 +2215,14 @@ SELECT namespace, name, version, value, updated, expires, {now} AS now
    AND name = :name;
 
 -- ==== Busy ====
--- Counts the tasks of a queue in PROCESSING. Index: that of the leased tasks.
+-- Counts the tasks of a queue in PROCESSING. Index: the index of leased tasks.
 -- Runs in a checkout of a queue with limits. Index: task_busy.
 SELECT COUNT(*) AS tasks
   FROM dbq_task t
  WHERE t.busy_queue = :queue;
 
 -- ==== BusyKeys ====
--- Counts the tasks of a queue in PROCESSING, by key. Index: that of the leased tasks.
+-- Counts the tasks of a queue in PROCESSING, by key. Index: the index of leased tasks.
 -- Runs in a checkout of a queue with limits per key. Index: task_busy.
 SELECT t.task_key, COUNT(*) AS tasks
   FROM dbq_task t
@@ -2371,7 +2368,7 @@ SELECT count(*) AS tasks
          FETCH FIRST :limit ROWS ONLY) x;
 
 -- ==== CountArchive ====
--- Counts the tasks of the archive up to a limit, for statistics. Index: the primary key.
+-- Counts the tasks of the archive up to a limit, for statistics. Index: the primary key of archive.
 SELECT count(*) AS tasks
   FROM (SELECT id
           FROM dbq_archive

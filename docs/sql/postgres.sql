@@ -1,14 +1,38 @@
--- Every statement on the tables that dbq sends to this engine, for DBA review. What a new session is
--- set to stands in scaling.md. Not listed are BEGIN, COMMIT and savepoints, and what asks a server for its version and
--- settings, waits for notifications or takes an advisory lock apart from a statement.
+-- Every statement that dbq runs on its tables, for review by a DBA. docs/scaling.md describes
+-- the settings of its sessions. This page omits COMMIT, ROLLBACK, savepoints, LISTEN, and queries of the server's
+-- version and settings.
 -- Generated from the dialect by "go generate ./..."; do not edit.
---
+
+-- ======== Conventions ========
+
 -- A :name stands for a value, which is sent apart from the text and never written into it. In a statement that takes
 -- many rows, it is an array. Times are microseconds since 1970 in UTC. States are 0 CREATED, 1 PROCESSING, 2
 -- COMPLETED, 3 ERROR, 4 POISON. Tables begin with "dbq_" unless a program says otherwise.
 --
 -- {now} stands for the database's clock:
 --   CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint)
+--
+-- In FindKeys, LockWaiting, LockKeys, DropKeys: The list comes from a subquery, which hides its length: the planner
+-- uses the primary key, whatever it knows about the table.
+--
+-- In ready, ready within, see ready: Each priority has a search of its own. One search ordered by priority and due
+-- time would read all future tasks of the better priorities on PostgreSQL before 18.
+--
+-- In ready, ready within, see ready, see expired, DueKeys, DueOfKeys, HeadsOfKeys: octet_length reads the size of a
+-- payload from the task's row, even if the payload is compressed or stored outside of the row.
+--
+-- In ready, ready within, take ready: The update takes only rows that are still due. coalesce hides that condition
+-- from the planner, which might otherwise read all of task_ready to find the rows. was_due keeps when the task became
+-- due, because RETURNING cannot read old values before PostgreSQL 18. What the call itself has set is not returned.
+--
+-- In take ready, take expired, Start, DropLeases: OFFSET 0 hides the length of the arrays from the planner, which
+-- would rather scan a small table for a long array than look up each row.
+--
+-- In take expired, Settle, Movable, Exhausted: The progress that heartbeats have stored is in the renewal.
+--
+-- In Settle, complete uniform, Remove, remove uniform: The CASE is always true. set_config bounds how long the
+-- transaction waits for a row that another one has locked (lock_timeout). It is evaluated once, before any row is
+-- locked; without a bound, in a caller's transaction, it leaves the session's setting.
 
 -- ======== The schema ========
 
@@ -238,7 +262,7 @@ INSERT INTO dbq_migration (version, title, compatible, applied)
 SELECT 1, 'tasks', 1, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint)
  WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = 1);
 
--- 2: kv history archive
+-- 2: shared tables
 
 -- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders,
 -- schedules. Each write checks version. expires is when a record becomes invalid or, for a schedule, its next time.
@@ -429,7 +453,7 @@ COMMENT ON COLUMN dbq_audit.subject IS 'the schedule, worker or token';
 COMMENT ON COLUMN dbq_audit.changed IS 'how many tasks or settings';
 
 INSERT INTO dbq_migration (version, title, compatible, applied)
-SELECT 2, 'kv history archive', 2, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint)
+SELECT 2, 'shared tables', 2, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint)
  WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = 2);
 
 -- 3: statistics
@@ -543,8 +567,8 @@ DROP TABLE IF EXISTS dbq_migration;
 -- fence that the id has had.
 -- At most 5000 rows.
 WITH clock AS MATERIALIZED (SELECT {now} AS now)
-INSERT INTO dbq_task (id, fence, queue, reference, kind, state, priority,
-                    max_attempts, due, created, updated, headers, payload, task_key)
+INSERT INTO dbq_task (
+  id, fence, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload, task_key)
 SELECT d.id, d.reused * clock.now, CAST(:queue AS text), d.reference, d.kind, 0 /* CREATED */, d.priority,
        d.max_attempts, coalesce(d.at, clock.now + d.delay), clock.now, clock.now, d.headers, d.payload, d.task_key
   FROM clock,
@@ -575,8 +599,6 @@ SELECT d.id, CAST(:queue AS text), CAST(:kind AS text), 0 /* CREATED */, CAST(:p
 -- ==== FindKeys ====
 -- Reads unique keys, and the states of the tasks that they name.
 -- Runs first for an enqueue of unique tasks. Indexes: the primary keys of unique_key and task.
--- The list comes from a subquery, which hides its length: the planner uses the primary key, whatever it knows about
--- the table.
 -- At most 5000 rows.
 SELECT k.id, k.task, k.expires, t.state, t.due
   FROM dbq_unique_key k
@@ -588,8 +610,6 @@ SELECT k.id, k.task, k.expires, t.state, t.due
 -- tasks in PROCESSING if a task keeps its key until it ends.
 -- Runs after FindKeys, before LockKeys: a transaction that has completed a task and enqueues its successor locks in
 -- this order, too. Index: the primary key. state + 0 keeps the planner from using a partial index.
--- The list comes from a subquery, which hides its length: the planner uses the primary key, whatever it knows about
--- the table.
 -- At most 5000 rows.
 SELECT t.id, t.queue, t.state, t.due, t.created
   FROM dbq_task t
@@ -611,8 +631,6 @@ ON CONFLICT DO NOTHING;
 -- ==== LockKeys ====
 -- Locks the keys. After that, no other transaction can add a task with one of them.
 -- Runs after AddKeys. Index: the primary key. It locks in the order of ids, so that no two calls deadlock.
--- The list comes from a subquery, which hides its length: the planner uses the primary key, whatever it knows about
--- the table.
 -- At most 5000 rows.
 SELECT k.id, k.task, k.expires
   FROM dbq_unique_key k
@@ -633,7 +651,9 @@ UPDATE dbq_unique_key k
  WHERE k.id = d.id;
 
 -- ==== Replace ====
--- Replaces the kind, payload, headers, priority and due time of a waiting task.
+-- Replaces the kind, key, payload, headers, priority and due time of a waiting task. Clears its progress, and raises
+-- its fence: a checkout that has chosen the task by its old key and size must not lease it.
+-- Runs after LockKeys, for one task at a time. Index: the primary key of task.
 -- One row at a time.
 UPDATE dbq_task
    SET kind = :kind,
@@ -669,8 +689,6 @@ SELECT id
 -- ==== DropKeys ====
 -- Removes keys whose period has passed, or whose task has ended.
 -- Runs for cleaning, after LockKeys. Index: the primary key.
--- The list comes from a subquery, which hides its length: the planner uses the primary key, whatever it knows about
--- the table.
 -- At most 5000 rows.
 DELETE FROM dbq_unique_key k
  WHERE k.id = ANY (CAST((SELECT CAST(:id AS uuid[])) AS uuid[]));
@@ -697,7 +715,7 @@ INSERT INTO dbq_kv (namespace, name, version, value, updated)
 SELECT :namespace, :name, {now}, :value, {now};
 
 -- ==== WorkflowTasks ====
--- Reads tasks of workflows. Indexes: the primary keys of step and task.
+-- Reads tasks of workflows. Indexes: the primary key of step, and the primary key of task.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.delay, {now} AS now,
@@ -707,8 +725,8 @@ SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.d
  WHERE s.task IN ({rows});
 
 -- ==== LockWorkflowTasks ====
--- Locks tasks of workflows in the order of their ids, so that of two transactions that advance a workflow the later
--- one sees what the first has done. Index: the primary key.
+-- Locks tasks of workflows in the order of their ids. Of two transactions that advance a workflow, the later one then
+-- sees the changes of the first. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT task
@@ -750,7 +768,8 @@ UPDATE dbq_step
  WHERE task IN ({rows});
 
 -- ==== NeededWorkflowTasks ====
--- Finds, before tasks are removed, those that others still need. Indexes: the primary keys.
+-- Finds, before tasks are removed, those that others still need. Indexes: the primary keys of step and need, and the
+-- primary key of task.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT s.task
@@ -761,10 +780,11 @@ SELECT s.task
        FROM dbq_need n
        JOIN dbq_task c ON c.id = n.child
       WHERE n.parent = s.task
-        AND c.state NOT IN (2, 4));
+        AND c.state <> 2 /* COMPLETED */
+        AND c.state <> 4 /* POISON */);
 
 -- ==== DropWorkflowNeeds ====
--- Removes what needed the tasks that are removed. Index: the primary key.
+-- Removes the dependencies on tasks that are removed. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 DELETE FROM dbq_need
@@ -778,7 +798,8 @@ DELETE FROM dbq_step
  WHERE task IN ({rows});
 
 -- ==== WorkflowParents ====
--- Reads what a task needs, with the results. Indexes: need_child and the primary keys.
+-- Reads the tasks that a task needs, with their results. Indexes: need_child, the primary key of step, and the
+-- primary key of task.
 SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.delay, {now} AS now,
        t.state, t.due, t.cancelled,
        t.result
@@ -791,7 +812,7 @@ SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.d
  LIMIT :limit;
 
 -- ==== WorkflowList ====
--- Reads the tasks of a workflow, for operators. Indexes: step_workflow and the primary key of task.
+-- Reads the tasks of a workflow, for operators. Indexes: step_workflow, and the primary key of task.
 SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.delay, {now} AS now,
        t.state, t.due, t.cancelled
   FROM dbq_step s
@@ -822,13 +843,6 @@ SELECT pg_advisory_xact_lock(hashtextextended(
 -- MATERIALIZED because a LIMIT in a joined subquery may run once for each outer row. The statement expects small
 -- payloads: if one is larger than an equal share of the bytes that a checkout may return, it takes nothing, and
 -- "ready within" follows.
--- Each priority has a search of its own. One search ordered by priority and due time would read all future tasks of
--- the better priorities on PostgreSQL before 18.
--- octet_length reads the size of a payload from the task's row, even if the payload is compressed or stored outside
--- of the row.
--- The update takes only rows that are still due. coalesce hides that condition from the planner, which might
--- otherwise read all of task_ready to find the rows. was_due keeps when the task became due, because RETURNING cannot
--- read old values before PostgreSQL 18. What the call itself has set is not returned.
 WITH clock AS MATERIALIZED (SELECT {now} AS now),
 pick AS MATERIALIZED (
   SELECT x.ctid AS place, x.size
@@ -870,13 +884,6 @@ RETURNING t.id, t.reference, t.kind, t.task_key, t.priority, t.attempt, t.max_at
 -- Runs after "ready", or instead of it while the queue's payloads are large. Index: task_ready. A running total of
 -- the sizes ends the list where the bytes of the checkout are used up, which makes the statement a few percent
 -- slower. cut reports that tasks were left.
--- Each priority has a search of its own. One search ordered by priority and due time would read all future tasks of
--- the better priorities on PostgreSQL before 18.
--- octet_length reads the size of a payload from the task's row, even if the payload is compressed or stored outside
--- of the row.
--- The update takes only rows that are still due. coalesce hides that condition from the planner, which might
--- otherwise read all of task_ready to find the rows. was_due keeps when the task became due, because RETURNING cannot
--- read old values before PostgreSQL 18. What the call itself has set is not returned.
 WITH clock AS MATERIALIZED (SELECT {now} AS now),
 pick AS MATERIALIZED (
   SELECT x.ctid AS place, x.size, sum(size) OVER (ROWS UNBOUNDED PRECEDING) AS total
@@ -918,10 +925,6 @@ RETURNING t.id, t.reference, t.kind, t.task_key, t.priority, t.attempt, t.max_at
 -- ==== see ready ====
 -- Reads candidates in order, without locks.
 -- Runs at each poll (strategy cas). Index: task_ready. "take ready" follows.
--- Each priority has a search of its own. One search ordered by priority and due time would read all future tasks of
--- the better priorities on PostgreSQL before 18.
--- octet_length reads the size of a payload from the task's row, even if the payload is compressed or stored outside
--- of the row.
 WITH clock AS MATERIALIZED (SELECT {now} AS now)
 SELECT x.id, x.fence, x.size AS payload_size
   FROM generate_series(0, 9) AS p (priority)
@@ -941,11 +944,6 @@ SELECT x.id, x.fence, x.size AS payload_size
 -- ==== take ready ====
 -- Strategy cas: leases the candidates whose fence is unchanged.
 -- Runs after "see ready". Index: the primary key.
--- OFFSET 0 hides the length of the arrays from the planner, which would rather scan a small table for a long array
--- than look up each row.
--- The update takes only rows that are still due. coalesce hides that condition from the planner, which might
--- otherwise read all of task_ready to find the rows. was_due keeps when the task became due, because RETURNING cannot
--- read old values before PostgreSQL 18. What the call itself has set is not returned.
 -- At most 5000 rows.
 WITH clock AS MATERIALIZED (SELECT {now} AS now),
 pick AS MATERIALIZED (
@@ -979,8 +977,6 @@ RETURNING t.id, t.reference, t.kind, t.task_key, t.priority, t.attempt, t.max_at
 -- Runs at polls that found nothing due, and at intervals otherwise. Index: task_busy, from :oldest on. If it finds a
 -- task, "take expired" follows in a transaction. It reads the few tasks in PROCESSING that were taken since :oldest,
 -- but not those under this checkout's own token, which it may have taken a moment ago for a very short lease.
--- octet_length reads the size of a payload from the task's row, even if the payload is compressed or stored outside
--- of the row.
 -- The lists of renewals (NOT IN, IN) are hashed once for a statement: the search makes one pass over the table lease
 -- for each, whatever the planner believes of its size.
 WITH clock AS MATERIALIZED (SELECT {now} AS now)
@@ -1012,15 +1008,12 @@ SELECT t.id, t.fence, coalesce(octet_length(t.payload), 0) AS payload_size
 -- will have.
 -- state + 0 hides the condition from the planner, which would otherwise start the join from the index task_busy.
 -- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
--- OFFSET 0 hides the length of the arrays from the planner, which would rather scan a small table for a long array
--- than look up each row.
 -- claim writes the next fence into the table lease, unless a valid renewal holds the row: a renewal and a takeover
 -- write the same row, so one of them sees the other. IS TRUE makes the planner hash that list instead of joining it
 -- by a nested loop.
 -- An attempt counts if it is known to have started. Otherwise its end is a lapse, and every 100th lapse in a row
 -- counts as an attempt (lapses >= 99).
 -- The result of a task whose attempts are exhausted names its last holder and the checkout that found it.
--- The progress that heartbeats have stored is in the renewal.
 -- The outcome is crashed if the attempt counts, and lapsed otherwise.
 -- At most 5000 rows.
 WITH clock AS MATERIALIZED (SELECT {now} AS now),
@@ -1127,8 +1120,6 @@ SELECT {now} AS now
 -- Marks attempts as started. An attempt that is not marked does not count if its lease expires.
 -- Runs when a worker starts tasks that it checked out ahead. Index: the primary key. state + 0 hides the condition
 -- from the planner, which would otherwise start the join from the index task_busy.
--- OFFSET 0 hides the length of the arrays from the planner, which would rather scan a small table for a long array
--- than look up each row.
 -- At most 5000 rows.
 UPDATE dbq_task t
    SET known_started = 1
@@ -1172,8 +1163,6 @@ RETURNING l.id, l.fence;
 -- ==== DropLeases ====
 -- Removes the renewals of leases that were settled.
 -- Runs after the settlement. Index: the primary key of lease.
--- OFFSET 0 hides the length of the arrays from the planner, which would rather scan a small table for a long array
--- than look up each row.
 -- At most 5000 rows.
 DELETE FROM dbq_lease l
  USING (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence OFFSET 0) AS given,
@@ -1207,10 +1196,6 @@ DELETE FROM dbq_lease
 -- row. OFFSET 0 hides the length of the arrays from the planner, which would rather scan a small table for a long
 -- array than look up each row. state + 0 hides the condition from it: it would otherwise start the join from
 -- the index task_busy.
--- The progress that heartbeats have stored is in the renewal.
--- The CASE is always true. set_config bounds how long the transaction waits for a row that another one has locked
--- (lock_timeout). It is evaluated once, before any row is locked; without a bound, in a caller's transaction, it
--- leaves the session's setting.
 -- At most 5000 rows.
 WITH clock AS MATERIALIZED (SELECT {now} AS now)
 UPDATE dbq_task t
@@ -1247,9 +1232,6 @@ RETURNING t.id, t.fence, t.state;
 -- key.
 -- The list comes from a subquery, which hides its length like OFFSET 0: the planner uses the primary key, whatever it
 -- knows about the table.
--- The CASE is always true. set_config bounds how long the transaction waits for a row that another one has locked
--- (lock_timeout). It is evaluated once, before any row is locked; without a bound, in a caller's transaction, it
--- leaves the session's setting.
 -- At most 5000 rows.
 UPDATE dbq_task t
    SET state = 2 /* COMPLETED */,
@@ -1270,9 +1252,6 @@ RETURNING t.id;
 -- ==== Remove ====
 -- Ends attempts and removes the tasks (complete and delete), if their fences are unchanged.
 -- Runs instead of Settle for tasks that are not kept. Index: the primary key. OFFSET 0 and state + 0: see Settle.
--- The CASE is always true. set_config bounds how long the transaction waits for a row that another one has locked
--- (lock_timeout). It is evaluated once, before any row is locked; without a bound, in a caller's transaction, it
--- leaves the session's setting.
 -- At most 5000 rows.
 DELETE FROM dbq_task t
  USING (SELECT CAST(:id AS uuid[]) AS id, CAST(:fence AS bigint[]) AS fence
@@ -1290,9 +1269,6 @@ RETURNING t.id, t.fence;
 -- Runs instead of Remove for attempts under one fence. Index: the primary key.
 -- The list comes from a subquery, which hides its length like OFFSET 0: the planner uses the primary key, whatever it
 -- knows about the table.
--- The CASE is always true. set_config bounds how long the transaction waits for a row that another one has locked
--- (lock_timeout). It is evaluated once, before any row is locked; without a bound, in a caller's transaction, it
--- leaves the session's setting.
 -- At most 5000 rows.
 DELETE FROM dbq_task t
  WHERE t.id = ANY (CAST((
@@ -1321,7 +1297,6 @@ SELECT t.id
 -- POISON, marked as cancelled. If it is running, its handler's context ends.
 -- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
 -- no two calls deadlock.
--- The progress that heartbeats have stored is in the renewal.
 -- At most 5000 rows.
 SELECT t.id, t.queue, t.task_key, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
        t.result, CASE WHEN t.state = 1 /* PROCESSING */ THEN (SELECT l.progress FROM dbq_lease l
@@ -1349,7 +1324,6 @@ SELECT t.id, t.queue, t.task_key, t.state
 -- Locks and returns the tasks that Move of the same event will change. A failed task will not be retried.
 -- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
 -- no two calls deadlock.
--- The progress that heartbeats have stored is in the renewal.
 -- At most 5000 rows.
 SELECT t.id, t.queue, t.task_key, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
        t.result, CASE WHEN t.state = 1 /* PROCESSING */ THEN (SELECT l.progress FROM dbq_lease l
@@ -1366,7 +1340,6 @@ SELECT t.id, t.queue, t.task_key, t.state, t.attempt, t.fence, t.holder, t.taken
 -- attempts start over.
 -- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
 -- no two calls deadlock.
--- The progress that heartbeats have stored is in the renewal.
 -- At most 5000 rows.
 SELECT t.id, t.queue, t.task_key, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
        t.result, CASE WHEN t.state = 1 /* PROCESSING */ THEN (SELECT l.progress FROM dbq_lease l
@@ -1382,7 +1355,6 @@ SELECT t.id, t.queue, t.task_key, t.state, t.attempt, t.fence, t.holder, t.taken
 -- Locks and returns the tasks that Move of the same event will change. A task is parked before it runs.
 -- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
 -- no two calls deadlock.
--- The progress that heartbeats have stored is in the renewal.
 -- At most 5000 rows.
 SELECT t.id, t.queue, t.task_key, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
        t.result, CASE WHEN t.state = 1 /* PROCESSING */ THEN (SELECT l.progress FROM dbq_lease l
@@ -1398,7 +1370,6 @@ SELECT t.id, t.queue, t.task_key, t.state, t.attempt, t.fence, t.holder, t.taken
 -- Locks and returns the tasks that Move of the same event will change. A poisoned task is parked for inspection.
 -- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
 -- no two calls deadlock.
--- The progress that heartbeats have stored is in the renewal.
 -- At most 5000 rows.
 SELECT t.id, t.queue, t.task_key, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
        t.result, CASE WHEN t.state = 1 /* PROCESSING */ THEN (SELECT l.progress FROM dbq_lease l
@@ -1415,7 +1386,6 @@ SELECT t.id, t.queue, t.task_key, t.state, t.attempt, t.fence, t.holder, t.taken
 -- ends, and the task is parked.
 -- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
 -- no two calls deadlock.
--- The progress that heartbeats have stored is in the renewal.
 -- At most 5000 rows.
 SELECT t.id, t.queue, t.task_key, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
        t.result, CASE WHEN t.state = 1 /* PROCESSING */ THEN (SELECT l.progress FROM dbq_lease l
@@ -1549,33 +1519,33 @@ UPDATE dbq_task t
 -- ======== Reading and counting ========
 
 -- ==== Get ====
--- Reads a task. Index: by id.
+-- Reads a task. Index: the primary key of task.
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
-t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
-CASE WHEN t.state = 1 /* PROCESSING */
-     THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
-                   t.lease_until) END AS lease_until,
-CASE WHEN t.state = 1 /* PROCESSING */
-     THEN coalesce((SELECT l.progress FROM dbq_lease l
-                     WHERE l.id = t.id AND l.fence = t.fence), t.progress)
-     ELSE t.progress END AS progress,
+       t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
+       CASE WHEN t.state = 1 /* PROCESSING */
+            THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
+                          t.lease_until) END AS lease_until,
+       CASE WHEN t.state = 1 /* PROCESSING */
+            THEN coalesce((SELECT l.progress FROM dbq_lease l
+                            WHERE l.id = t.id AND l.fence = t.fence), t.progress)
+            ELSE t.progress END AS progress,
        t.payload, {now} AS now
   FROM dbq_task t
  WHERE t.id = :id;
 
 -- ==== Poisoned ====
--- Reads tasks that went to POISON, for their dead-letter notices. Index: by id.
+-- Reads tasks that went to POISON, for their dead-letter notices. Index: the primary key of task.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
-t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
-CASE WHEN t.state = 1 /* PROCESSING */
-     THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
-                   t.lease_until) END AS lease_until,
-CASE WHEN t.state = 1 /* PROCESSING */
-     THEN coalesce((SELECT l.progress FROM dbq_lease l
-                     WHERE l.id = t.id AND l.fence = t.fence), t.progress)
-     ELSE t.progress END AS progress,
+       t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
+       CASE WHEN t.state = 1 /* PROCESSING */
+            THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
+                          t.lease_until) END AS lease_until,
+       CASE WHEN t.state = 1 /* PROCESSING */
+            THEN coalesce((SELECT l.progress FROM dbq_lease l
+                            WHERE l.id = t.id AND l.fence = t.fence), t.progress)
+            ELSE t.progress END AS progress,
        {now} AS now
   FROM dbq_task t
  WHERE t.id IN ({rows});
@@ -1587,17 +1557,17 @@ SELECT id
  WHERE reference = :reference AND queue = :queue;
 
 -- ==== List ====
--- Lists tasks without their payloads. {where} consists of comparisons of columns; {order} is empty or DESC. Index: by
--- id, or one that fits the filter.
+-- Lists tasks without their payloads. {where} consists of comparisons of columns; {order} is empty or DESC. Index:
+-- the primary key of task, or one that fits the filter.
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
-t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
-CASE WHEN t.state = 1 /* PROCESSING */
-     THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
-                   t.lease_until) END AS lease_until,
-CASE WHEN t.state = 1 /* PROCESSING */
-     THEN coalesce((SELECT l.progress FROM dbq_lease l
-                     WHERE l.id = t.id AND l.fence = t.fence), t.progress)
-     ELSE t.progress END AS progress,
+       t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
+       CASE WHEN t.state = 1 /* PROCESSING */
+            THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
+                          t.lease_until) END AS lease_until,
+       CASE WHEN t.state = 1 /* PROCESSING */
+            THEN coalesce((SELECT l.progress FROM dbq_lease l
+                            WHERE l.id = t.id AND l.fence = t.fence), t.progress)
+            ELSE t.progress END AS progress,
        {now} AS now
   FROM dbq_task t
  WHERE {where}
@@ -1631,14 +1601,14 @@ queue = :queue AND state = 1 /* PROCESSING */ ORDER BY updated;
 -- ==== ListSome ====
 -- Lists tasks of a queue by one of Indexes, for the page of a queue's keys.
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
-t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
-CASE WHEN t.state = 1 /* PROCESSING */
-     THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
-                   t.lease_until) END AS lease_until,
-CASE WHEN t.state = 1 /* PROCESSING */
-     THEN coalesce((SELECT l.progress FROM dbq_lease l
-                     WHERE l.id = t.id AND l.fence = t.fence), t.progress)
-     ELSE t.progress END AS progress,
+       t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
+       CASE WHEN t.state = 1 /* PROCESSING */
+            THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
+                          t.lease_until) END AS lease_until,
+       CASE WHEN t.state = 1 /* PROCESSING */
+            THEN coalesce((SELECT l.progress FROM dbq_lease l
+                            WHERE l.id = t.id AND l.fence = t.fence), t.progress)
+            ELSE t.progress END AS progress,
        {now} AS now
   FROM dbq_task t{hint}
  WHERE {where}{order}
@@ -1810,7 +1780,7 @@ SELECT x.queue
  LIMIT 1;
 
 -- ==== IDBehind ====
--- Finds the end of the next batch of old tasks, for retention. Index: by id.
+-- Finds the end of the next batch of old tasks, for retention. Index: the primary key of task.
 -- Runs for each part of the old tasks that retention passes over. Index: the primary key. With both bounds in one
 -- search, the planner would read all ids between them and sort them if it believes that they are few.
 SELECT x.id
@@ -1822,7 +1792,7 @@ SELECT x.id
  WHERE x.id < :before;
 
 -- ==== IDBefore ====
--- Finds where a page of a list ends that no index leads to. Index: by id.
+-- Finds the end of a page of a list for which there is no index. Index: the primary key of task.
 SELECT t.id
   FROM dbq_task t
  WHERE t.id < :before
@@ -1838,7 +1808,7 @@ SELECT t.id, t.queue, t.state, t.fence, t.updated
  WHERE t.id = ANY (CAST(:id AS uuid[]));
 
 -- ==== Held ====
--- Reads the tasks leased by a checkout whose connection was lost before the answer. Index: that of the leased tasks.
+-- Reads the tasks leased by a checkout whose connection was lost before the answer. Index: the index of leased tasks.
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
        t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
        CASE WHEN t.state = 1 /* PROCESSING */
@@ -1858,7 +1828,6 @@ SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.at
 -- Reads the tasks moved to POISON by a checkout whose connection was lost before the answer.
 -- Runs after Held. Index: task_failed.
 -- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
--- The progress that heartbeats have stored is in the renewal.
 -- The result of a task whose attempts are exhausted names its last holder and the checkout that found it.
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
        t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
@@ -1925,7 +1894,8 @@ SELECT task, fence, queue, attempt, outcome, taken, ended, worker, error
  LIMIT :limit;
 
 -- ==== LastAttempt ====
--- Reads the last attempt of a task from its row, here or in the archive. Index: by id.
+-- Reads the last attempt of a task from its row, here or in the archive. Indexes: the primary key of task, and the
+-- primary key of archive.
 SELECT id, queue, state, attempt, fence, holder, taken, updated, result
   FROM dbq_task WHERE id = :id
 UNION ALL
@@ -1949,10 +1919,10 @@ DELETE FROM dbq_attempt
 -- Runs just before the purge of the same tasks, in its transaction, if tasks are archived. Index: the primary key.
 -- The columns are named because a later version may add some.
 -- At most 5000 rows.
-INSERT INTO dbq_archive (id, fence, due, was_due, lease_until, taken, created, updated, state, priority, attempt,
-                       max_attempts, lapses, known_started, cancelled, queue, reference, kind, task_key,
-                       holder, headers, payload, result, progress,
-                       archived)
+INSERT INTO dbq_archive (
+  id, fence, due, was_due, lease_until, taken, created, updated, state, priority, attempt,
+  max_attempts, lapses, known_started, cancelled, queue, reference, kind, task_key,
+  holder, headers, payload, result, progress, archived)
 SELECT id, fence, due, was_due, lease_until, taken, created, updated, state, priority, attempt,
        max_attempts, lapses, known_started, cancelled, queue, reference, kind, task_key,
        holder, headers, payload, result, progress,
@@ -1963,16 +1933,16 @@ SELECT id, fence, due, was_due, lease_until, taken, created, updated, state, pri
 ON CONFLICT DO NOTHING;
 
 -- ==== ListArchive ====
--- Lists tasks of the archive. Index: by id.
+-- Lists tasks of the archive. Index: the primary key of archive.
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
-t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
-CASE WHEN t.state = 1 /* PROCESSING */
-     THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
-                   t.lease_until) END AS lease_until,
-CASE WHEN t.state = 1 /* PROCESSING */
-     THEN coalesce((SELECT l.progress FROM dbq_lease l
-                     WHERE l.id = t.id AND l.fence = t.fence), t.progress)
-     ELSE t.progress END AS progress,
+       t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
+       CASE WHEN t.state = 1 /* PROCESSING */
+            THEN coalesce((SELECT l.lease_until FROM dbq_lease l WHERE l.id = t.id AND l.fence = t.fence),
+                          t.lease_until) END AS lease_until,
+       CASE WHEN t.state = 1 /* PROCESSING */
+            THEN coalesce((SELECT l.progress FROM dbq_lease l
+                            WHERE l.id = t.id AND l.fence = t.fence), t.progress)
+            ELSE t.progress END AS progress,
        {now} AS now
   FROM dbq_archive t
  WHERE {where}
@@ -2033,7 +2003,7 @@ DELETE FROM dbq_kv
 -- ======== Statistics over time ========
 
 -- ==== AddStatistics ====
--- Adds what a worker has done in a minute, or the totals of a period. A row is never changed.
+-- Adds the counts of a worker's minute, or the totals of a period. A row is never changed.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:queue_name, :step, :began, :source, :enqueued, :started, :completed, :failed, :poisoned, :released, :created,
 --   :processing, :errors, :poison, :due, :parked, :oldest_due, :latency, :run_time)
@@ -2079,7 +2049,7 @@ DELETE FROM dbq_stat
 
 -- ==== CountIDs ====
 -- Counts the tasks that were enqueued in some time, by their ids, after IDBehind has found how many they are. Index:
--- by id.
+-- the primary key of task.
 SELECT t.queue, count(*) AS tasks
   FROM dbq_task t
  WHERE t.id >= :after
@@ -2108,14 +2078,14 @@ SELECT namespace, name, version, value, updated, expires, {now} AS now
    AND name = :name;
 
 -- ==== Busy ====
--- Counts the tasks of a queue in PROCESSING. Index: that of the leased tasks.
+-- Counts the tasks of a queue in PROCESSING. Index: the index of leased tasks.
 SELECT count(*) AS tasks
   FROM dbq_task t
  WHERE t.queue = :queue
    AND t.state = 1 /* PROCESSING */;
 
 -- ==== BusyKeys ====
--- Counts the tasks of a queue in PROCESSING, by key. Index: that of the leased tasks.
+-- Counts the tasks of a queue in PROCESSING, by key. Index: the index of leased tasks.
 SELECT t.task_key, count(*) AS tasks
   FROM dbq_task t
  WHERE t.queue = :queue
@@ -2200,8 +2170,6 @@ SELECT * FROM (
 -- Finds the next keys that have tasks with a due time, and of each key the task that is due first.
 -- Runs in a checkout of a queue with limits per key. Index: task_key, one entry for each key: the first after all
 -- entries of the key before.
--- octet_length reads the size of a payload from the task's row, even if the payload is compressed or stored outside
--- of the row.
 WITH RECURSIVE k AS (
   (SELECT t.id, t.fence, t.task_key, t.priority, t.due AS was_due, coalesce(octet_length(t.payload), 0) AS payload_size,
           1 AS n
@@ -2230,8 +2198,6 @@ SELECT k.id, k.fence, k.task_key, k.priority, k.was_due, k.payload_size, {now} A
 -- ==== DueOfKeys ====
 -- Finds the first due tasks of some keys.
 -- Runs in a checkout of a queue with limits per key. Index: task_key, one ordered range for each key.
--- octet_length reads the size of a payload from the task's row, even if the payload is compressed or stored outside
--- of the row.
 -- At most 5000 rows.
 SELECT x.*
   FROM unnest(CAST(:task_key AS text[])) AS d (task_key)
@@ -2247,8 +2213,6 @@ SELECT x.*
 -- ==== HeadsOfKeys ====
 -- Finds the first tasks of some keys, in the order of their ids, that are due.
 -- Runs in a checkout of a queue with an order. Indexes: task_order, one entry for each key, and task_key_failed.
--- octet_length reads the size of a payload from the task's row, even if the payload is compressed or stored outside
--- of the row.
 -- At most 5000 rows.
 SELECT x.*
   FROM unnest(CAST(:task_key AS text[])) AS d (task_key)
@@ -2342,7 +2306,7 @@ SELECT count(*) AS tasks
          LIMIT :limit) x;
 
 -- ==== CountArchive ====
--- Counts the tasks of the archive up to a limit, for statistics. Index: the primary key.
+-- Counts the tasks of the archive up to a limit, for statistics. Index: the primary key of archive.
 SELECT count(*) AS tasks
   FROM (SELECT id
           FROM dbq_archive

@@ -1,14 +1,26 @@
--- Every statement on the tables that dbq sends to this engine, for DBA review. What a new session is
--- set to stands in scaling.md. Not listed are BEGIN, COMMIT and savepoints, and what asks a server for its version and
--- settings, waits for notifications or takes an advisory lock apart from a statement.
+-- Every statement that dbq runs on its tables, for review by a DBA. docs/scaling.md describes
+-- the settings of its sessions. This page omits COMMIT, ROLLBACK, savepoints, LISTEN, and queries of the server's
+-- version and settings.
 -- Generated from the dialect by "go generate ./..."; do not edit.
---
+
+-- ======== Conventions ========
+
 -- A :name stands for a value, which is sent apart from the text and never written into it. Rows come as a list of
 -- values. Times are microseconds since 1970 in UTC. States are 0 CREATED, 1 PROCESSING, 2 COMPLETED, 3 ERROR, 4
 -- POISON. Tables begin with "dbq_" unless a program says otherwise.
 --
 -- {now} stands for the database's clock:
 --   CAST(unixepoch('subsec') * 1000000 AS INTEGER)
+--
+-- In take, take given, take over: The holder's name is padded with spaces to 48 bytes, so that the row keeps its
+-- size. With the seven bytes that a completion adds, it stays below 58, from where on SQLite stores a text's length
+-- in two bytes.
+--
+-- In take over, Start, Extend, Settle: A plus before a column keeps SQLite from searching by it: otherwise SQLite
+-- reads all tasks in PROCESSING, or all tasks, and looks up each one in the list.
+--
+-- In complete one, complete uniform, remove one, remove uniform, lock uniform: A plus before a column keeps SQLite
+-- from searching by it.
 
 -- ======== The schema ========
 
@@ -190,7 +202,7 @@ INSERT INTO dbq_migration (version, title, compatible, applied)
 SELECT 1, 'tasks', 1, CAST(unixepoch('subsec') * 1000000 AS INTEGER)
  WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = 1);
 
--- 2: kv history archive
+-- 2: shared tables
 
 -- Key/value records shared by all clients: pauses and settings of queues, the registry of workers, leaders,
 -- schedules. Each write checks version. expires is when a record becomes invalid or, for a schedule, its next time.
@@ -353,7 +365,7 @@ CREATE TABLE dbq_audit (
 CREATE INDEX dbq_audit_task ON dbq_audit (task, id) WHERE task IS NOT NULL;
 
 INSERT INTO dbq_migration (version, title, compatible, applied)
-SELECT 2, 'kv history archive', 2, CAST(unixepoch('subsec') * 1000000 AS INTEGER)
+SELECT 2, 'shared tables', 2, CAST(unixepoch('subsec') * 1000000 AS INTEGER)
  WHERE NOT EXISTS (SELECT 1 FROM dbq_migration WHERE version = 2);
 
 -- 3: statistics
@@ -535,7 +547,9 @@ UPDATE dbq_unique_key
  WHERE id = :id;
 
 -- ==== Replace ====
--- Replaces the kind, payload, headers, priority and due time of a waiting task.
+-- Replaces the kind, key, payload, headers, priority and due time of a waiting task. Clears its progress, and raises
+-- its fence: a checkout that has chosen the task by its old key and size must not lease it.
+-- Runs after LockKeys, for one task at a time. Index: task_id.
 -- One row at a time.
 UPDATE dbq_task
    SET kind = :kind,
@@ -594,7 +608,7 @@ INSERT INTO dbq_kv (namespace, name, version, value, updated)
 SELECT :namespace, :name, {now}, :value, {now};
 
 -- ==== WorkflowTasks ====
--- Reads tasks of workflows. Indexes: the primary keys of step and task.
+-- Reads tasks of workflows. Indexes: the primary key of step, and task_id.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.delay, {now} AS now,
@@ -604,8 +618,8 @@ SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.d
  WHERE s.task IN ({rows});
 
 -- ==== LockWorkflowTasks ====
--- Locks tasks of workflows in the order of their ids, so that of two transactions that advance a workflow the later
--- one sees what the first has done. Index: the primary key.
+-- Locks tasks of workflows in the order of their ids. Of two transactions that advance a workflow, the later one then
+-- sees the changes of the first. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT task
@@ -646,7 +660,8 @@ UPDATE dbq_step
  WHERE task IN ({rows});
 
 -- ==== NeededWorkflowTasks ====
--- Finds, before tasks are removed, those that others still need. Indexes: the primary keys.
+-- Finds, before tasks are removed, those that others still need. Indexes: the primary keys of step and need, and
+-- task_id.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT s.task
@@ -657,10 +672,11 @@ SELECT s.task
        FROM dbq_need n
        JOIN dbq_task c ON c.id = n.child
       WHERE n.parent = s.task
-        AND c.state NOT IN (2, 4));
+        AND c.state <> 2 /* COMPLETED */
+        AND c.state <> 4 /* POISON */);
 
 -- ==== DropWorkflowNeeds ====
--- Removes what needed the tasks that are removed. Index: the primary key.
+-- Removes the dependencies on tasks that are removed. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 DELETE FROM dbq_need
@@ -674,7 +690,7 @@ DELETE FROM dbq_step
  WHERE task IN ({rows});
 
 -- ==== WorkflowParents ====
--- Reads what a task needs, with the results. Indexes: need_child and the primary keys.
+-- Reads the tasks that a task needs, with their results. Indexes: need_child, the primary key of step, and task_id.
 SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.delay, {now} AS now,
        t.state, t.due, t.cancelled,
        t.result
@@ -687,7 +703,7 @@ SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.d
  LIMIT :limit;
 
 -- ==== WorkflowList ====
--- Reads the tasks of a workflow, for operators. Indexes: step_workflow and the primary key of task.
+-- Reads the tasks of a workflow, for operators. Indexes: step_workflow, and task_id.
 SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.delay, {now} AS now,
        t.state, t.due, t.cancelled
   FROM dbq_step s
@@ -753,8 +769,6 @@ SELECT t.id, t.payload
 -- last of these tasks. No others come in between, because there is no other writer. RETURNING would copy each row
 -- once more, and a list of ids would be bound and looked up. OR FAIL needs no journal for the statement alone: if it
 -- fails, the whole transaction is rolled back.
--- The holder's name is padded with spaces to 48 bytes, so that the row keeps its size. With the seven bytes that a
--- completion adds, it stays below 58, from where on SQLite stores a text's length in two bytes.
 UPDATE OR FAIL dbq_task
    SET state = 1 /* PROCESSING */,
        due = NULL,
@@ -802,8 +816,6 @@ SELECT t.id, t.reference, t.kind, t.task_key, t.priority, t.attempt + 1 AS attem
 -- Leases the due tasks that a checkout of a queue with limits per key has chosen.
 -- Runs after "given", in the same transaction. Index: task_id. What "take" says about RETURNING and OR FAIL is true
 -- here too.
--- The holder's name is padded with spaces to 48 bytes, so that the row keeps its size. With the seven bytes that a
--- completion adds, it stays below 58, from where on SQLite stores a text's length in two bytes.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 UPDATE OR FAIL dbq_task
@@ -824,10 +836,6 @@ UPDATE OR FAIL dbq_task
 -- An attempt counts if it is known to have started.
 -- Otherwise its end is a lapse, and every 100th lapse in a row counts as an attempt (lapses >= 99).
 -- The result of a task whose attempts are exhausted names its last holder and the checkout that found it.
--- The holder's name is padded with spaces to 48 bytes, so that the row keeps its size. With the seven bytes that a
--- completion adds, it stays below 58, from where on SQLite stores a text's length in two bytes.
--- A plus before a column keeps SQLite from searching by it: otherwise SQLite reads all tasks in PROCESSING, or all
--- tasks, and looks up each one in the list.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id, :fence)
 UPDATE dbq_task
@@ -874,8 +882,6 @@ RETURNING id, queue, reference, kind, task_key, state, priority, attempt, max_at
 -- ==== Start ====
 -- Marks attempts as started. An attempt that is not marked does not count if its lease expires.
 -- Runs before a handler, if the checkout has not marked the attempt. Index: task_id.
--- A plus before a column keeps SQLite from searching by it: otherwise SQLite reads all tasks in PROCESSING, or all
--- tasks, and looks up each one in the list.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id, :fence)
 UPDATE dbq_task
@@ -889,8 +895,6 @@ RETURNING id, fence;
 -- ==== Extend ====
 -- Renews leases.
 -- Runs at each heartbeat of a worker, for all of its leases. Index: task_id.
--- A plus before a column keeps SQLite from searching by it: otherwise SQLite reads all tasks in PROCESSING, or all
--- tasks, and looks up each one in the list.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id, :fence, :progress)
 UPDATE dbq_task
@@ -907,8 +911,6 @@ RETURNING id, fence;
 -- ==== Settle ====
 -- Ends attempts (complete, fail, poison, release) whose fences are unchanged.
 -- Runs for each batch of settlements. Index: task_id.
--- A plus before a column keeps SQLite from searching by it: otherwise SQLite reads all tasks in PROCESSING, or all
--- tasks, and looks up each one in the list.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id, :fence, :state, :at, :after, :uncount, :result)
 UPDATE dbq_task
@@ -936,7 +938,6 @@ RETURNING id, fence, state;
 -- Settle for a single task that completes without a result.
 -- Runs for a single task that completes without a result. Index: task_id.
 -- The seven spaces take the room of the lease's end, so that the row keeps its size and is written in place.
--- A plus before a column keeps SQLite from searching by it.
 -- One row at a time.
 UPDATE dbq_task
    SET state = 2 /* COMPLETED */,
@@ -956,7 +957,6 @@ UPDATE dbq_task
 -- the time of a list of rows. Without RETURNING it changes each row as it finds it, not after it has found all of
 -- them.
 -- The seven spaces take the room of the lease's end, so that the row keeps its size and is written in place.
--- A plus before a column keeps SQLite from searching by it.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 UPDATE dbq_task
@@ -986,7 +986,6 @@ RETURNING id, fence;
 -- ==== remove one ====
 -- Remove for a single task.
 -- Runs for a single task that is not kept. Index: task_id.
--- A plus before a column keeps SQLite from searching by it.
 -- One row at a time.
 DELETE FROM dbq_task
  WHERE id = :id
@@ -996,7 +995,6 @@ DELETE FROM dbq_task
 -- ==== remove uniform ====
 -- Remove for tasks under one fence.
 -- Runs for tasks of one checkout that are not kept. Index: task_id.
--- A plus before a column keeps SQLite from searching by it.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 DELETE FROM dbq_task
@@ -1009,7 +1007,6 @@ DELETE FROM dbq_task
 -- was rolled back.
 -- Runs before "complete uniform" or "remove uniform" runs again, if it found fewer tasks than it was given. Index:
 -- task_id.
--- A plus before a column keeps SQLite from searching by it.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT id
@@ -1272,19 +1269,19 @@ UPDATE dbq_task
 -- ======== Reading and counting ========
 
 -- ==== Get ====
--- Reads a task. Index: by id.
+-- Reads a task. Index: task_id.
 SELECT id, queue, reference, kind, task_key, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
-lease_until, holder, created, updated, headers, result, length(result) AS result_size, progress,
+       lease_until, holder, created, updated, headers, result, length(result) AS result_size, progress,
        payload, length(payload) AS payload_size, {now} AS now
   FROM dbq_task t
  WHERE t.id = :id;
 
 -- ==== Poisoned ====
--- Reads tasks that went to POISON, for their dead-letter notices. Index: by id.
+-- Reads tasks that went to POISON, for their dead-letter notices. Index: task_id.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT id, queue, reference, kind, task_key, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
-lease_until, holder, created, updated, headers, result, length(result) AS result_size, progress,
+       lease_until, holder, created, updated, headers, result, length(result) AS result_size, progress,
        {now} AS now
   FROM dbq_task t
  WHERE t.id IN ({rows});
@@ -1296,10 +1293,10 @@ SELECT id
  WHERE reference = :reference AND queue = :queue;
 
 -- ==== List ====
--- Lists tasks without their payloads. {where} consists of comparisons of columns; {order} is empty or DESC. Index: by
--- id, or one that fits the filter.
+-- Lists tasks without their payloads. {where} consists of comparisons of columns; {order} is empty or DESC. Index:
+-- task_id, or one that fits the filter.
 SELECT id, queue, reference, kind, task_key, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
-lease_until, holder, created, updated, headers, result, length(result) AS result_size, progress,
+       lease_until, holder, created, updated, headers, result, length(result) AS result_size, progress,
        {now} AS now
   FROM dbq_task t
  WHERE {where}
@@ -1333,7 +1330,7 @@ queue = :queue AND state = 1 /* PROCESSING */;
 -- ==== ListSome ====
 -- Lists tasks of a queue by one of Indexes, for the page of a queue's keys.
 SELECT id, queue, reference, kind, task_key, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
-lease_until, holder, created, updated, headers, result, length(result) AS result_size, progress,
+       lease_until, holder, created, updated, headers, result, length(result) AS result_size, progress,
        {now} AS now
   FROM dbq_task t{hint}
  WHERE {where}{order}
@@ -1456,7 +1453,7 @@ SELECT min(queue) AS queue
 HAVING min(queue) IS NOT NULL;
 
 -- ==== IDBehind ====
--- Finds the end of the next batch of old tasks, for retention. Index: by id.
+-- Finds the end of the next batch of old tasks, for retention. Index: task_id.
 SELECT t.id
   FROM dbq_task t
  WHERE t.id > :after
@@ -1465,7 +1462,7 @@ SELECT t.id
  LIMIT 1 OFFSET :offset;
 
 -- ==== IDBefore ====
--- Finds where a page of a list ends that no index leads to. Index: by id.
+-- Finds the end of a page of a list for which there is no index. Index: task_id.
 SELECT t.id
   FROM dbq_task t
  WHERE t.id < :before
@@ -1482,7 +1479,7 @@ SELECT t.id, t.queue, t.state, t.fence, t.updated
   JOIN dbq_task AS t ON t.id = +d.column1;
 
 -- ==== Held ====
--- Reads the tasks leased by a checkout whose connection was lost before the answer. Index: that of the leased tasks.
+-- Reads the tasks leased by a checkout whose connection was lost before the answer. Index: the index of leased tasks.
 SELECT id, queue, reference, kind, task_key, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
        lease_until, holder, created, updated, headers, result, length(result) AS result_size, progress,
        payload, length(payload) AS payload_size, {now} AS now
@@ -1546,7 +1543,7 @@ SELECT task, fence, queue, attempt, outcome, taken, ended, worker, error
  LIMIT :limit;
 
 -- ==== LastAttempt ====
--- Reads the last attempt of a task from its row, here or in the archive. Index: by id.
+-- Reads the last attempt of a task from its row, here or in the archive. Indexes: task_id, and archive_id.
 SELECT id, queue, state, attempt, fence, holder, taken, updated, result
   FROM dbq_task WHERE id = :id
 UNION ALL
@@ -1582,9 +1579,9 @@ SELECT id, queue, reference, kind, task_key, state, priority, attempt, max_attem
 ON CONFLICT DO NOTHING;
 
 -- ==== ListArchive ====
--- Lists tasks of the archive. Index: by id.
+-- Lists tasks of the archive. Index: archive_id.
 SELECT id, queue, reference, kind, task_key, state, priority, attempt, max_attempts, lapses, cancelled, fence, due,
-lease_until, holder, created, updated, headers, result, length(result) AS result_size, progress,
+       lease_until, holder, created, updated, headers, result, length(result) AS result_size, progress,
        {now} AS now
   FROM dbq_archive t
  WHERE {where}
@@ -1645,7 +1642,7 @@ DELETE FROM dbq_kv
 -- ======== Statistics over time ========
 
 -- ==== AddStatistics ====
--- Adds what a worker has done in a minute, or the totals of a period. A row is never changed.
+-- Adds the counts of a worker's minute, or the totals of a period. A row is never changed.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:queue_name, :step, :began, :source, :enqueued, :started, :completed, :failed, :poisoned, :released, :created,
 --   :processing, :errors, :poison, :due, :parked, :oldest_due, :latency, :run_time)
@@ -1691,7 +1688,7 @@ DELETE FROM dbq_stat
 
 -- ==== CountIDs ====
 -- Counts the tasks that were enqueued in some time, by their ids, after IDBehind has found how many they are. Index:
--- by id.
+-- task_id.
 SELECT t.queue, count(*) AS tasks
   FROM dbq_task t
  WHERE t.id >= :after
@@ -1714,14 +1711,14 @@ SELECT namespace, name, version, value, updated, expires, {now} AS now
    AND name = :name;
 
 -- ==== Busy ====
--- Counts the tasks of a queue in PROCESSING. Index: that of the leased tasks.
+-- Counts the tasks of a queue in PROCESSING. Index: the index of leased tasks.
 SELECT count(*) AS tasks
   FROM dbq_task t
  WHERE t.queue = :queue
    AND t.state = 1 /* PROCESSING */;
 
 -- ==== BusyKeys ====
--- Counts the tasks of a queue in PROCESSING, by key. Index: that of the leased tasks.
+-- Counts the tasks of a queue in PROCESSING, by key. Index: the index of leased tasks.
 SELECT t.task_key, count(*) AS tasks
   FROM dbq_task t
  WHERE t.queue = :queue
@@ -1910,7 +1907,7 @@ SELECT count(*) AS tasks
          LIMIT :limit) x;
 
 -- ==== CountArchive ====
--- Counts the tasks of the archive up to a limit, for statistics. Index: the primary key.
+-- Counts the tasks of the archive up to a limit, for statistics. Index: archive_id.
 SELECT count(*) AS tasks
   FROM (SELECT id
           FROM dbq_archive

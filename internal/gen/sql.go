@@ -57,15 +57,17 @@ func readPurposes(text string) map[string]purpose {
 	return out
 }
 
-const sqlIntro = `-- Every statement on the tables that dbq sends to this engine, for DBA review. What a new session is
--- set to stands in scaling.md. Not listed are BEGIN, COMMIT and savepoints, and what asks a server for its version and
--- settings, waits for notifications or takes an advisory lock apart from a statement.
+const sqlIntro = `-- Every statement that dbq runs on its tables, for review by a DBA. docs/scaling.md describes
+-- the settings of its sessions. This page omits COMMIT, ROLLBACK, savepoints, LISTEN, and queries of the server's
+-- version and settings.
 -- Generated from the dialect by "go generate ./..."; do not edit.
---
+
+-- ======== Conventions ========
+
 %s
 --
 -- {now} stands for the database's clock:
---   %s
+--   %s%s
 
 -- ======== The schema ========
 
@@ -102,8 +104,15 @@ func sqlPage(d dialect.Dialect) (string, error) {
 	about := fmt.Sprintf("A :name stands for a value, %s. %s Times are microseconds since 1970 in UTC. States are %s."+
 		" Tables begin with \"dbq_\" unless a program says otherwise.", sent, batches, strings.Join(states, ", "))
 	words := strings.Fields(regexp.QuoteMeta(st.Now)) // each statement indents the clock in its own way
-	p := printer{now: regexp.MustCompile(strings.Join(words, `\s+`))}
-	fmt.Fprintf(&p.b, sqlIntro, commentLines(about), strings.ReplaceAll(st.Now, "\n", "\n--   "))
+	p := printer{now: regexp.MustCompile(strings.Join(words, `\s+`)), shared: shared(all), terms: strings.NewReplacer()}
+	if d.Name() == "sqlite" { // these tables have no primary key there
+		p.terms = strings.NewReplacer("the primary key of task", "task_id", "the primary key of archive", "archive_id")
+	}
+	conventions := ""
+	for _, c := range p.shared {
+		conventions += "\n--\n" + commentLines(fmt.Sprintf("In %s: %s", strings.Join(c.of, ", "), c.words()))
+	}
+	fmt.Fprintf(&p.b, sqlIntro, commentLines(about), strings.ReplaceAll(st.Now, "\n", "\n--   "), conventions)
 	p.b.WriteString(schema) // complete, to be pasted into the engine's client
 	for i, s := range all {
 		if i == 0 || s.section != all[i-1].section {
@@ -239,10 +248,71 @@ func (c *collector) addMap(name string, about purpose, v reflect.Value) {
 	}
 }
 
+// A remark is a comment on several statements.
+type remark struct {
+	lines string
+	of    []string // the statements' names
+}
+
+// words returns the comment as text.
+func (r remark) words() string { return strings.ReplaceAll("\n"+r.lines, "\n--", "") }
+
+// shared returns the comments that three or more statements have, which a page has only once. A map of statements
+// counts as one.
+func shared(all []statement) []remark {
+	var out []remark
+	for _, s := range all {
+		name := title(s.name)
+		if name == s.name {
+			name, _, _ = strings.Cut(name, " ")
+		}
+		for _, text := range append(slices.Clone(s.texts), s.batch.SQL) {
+			for _, lines := range remarks(text) {
+				i := slices.IndexFunc(out, func(r remark) bool { return r.lines == lines })
+				if i < 0 {
+					i, out = len(out), append(out, remark{lines: lines})
+				}
+				if !slices.Contains(out[i].of, name) {
+					out[i].of = append(out[i].of, name)
+				}
+			}
+		}
+	}
+	return slices.DeleteFunc(out, func(r remark) bool { return len(r.of) < 3 || strings.HasPrefix(r.lines, "-- Runs ") })
+}
+
+// remarks returns the comment before a text in parts, each of which ends with the end of a sentence and of a line: so
+// does the comment of each fragment of the text.
+func remarks(text string) (out []string) {
+	part := ""
+	for line := range strings.Lines(leadingComments.FindString(text)) {
+		if part += line; strings.HasSuffix(line, ".\n") {
+			out, part = append(out, part), ""
+		}
+	}
+	if part != "" {
+		out = append(out, part)
+	}
+	return out
+}
+
 // printer writes statements under their names.
 type printer struct {
-	now *regexp.Regexp // the database's clock
-	b   strings.Builder
+	now    *regexp.Regexp // the database's clock
+	shared []remark       // which are left out
+	terms  *strings.Replacer
+	b      strings.Builder
+}
+
+// withoutShared returns a text without the remarks that the page has at its top.
+func (p *printer) withoutShared(text string) string {
+	kept := ""
+	for _, lines := range remarks(text) {
+		if !slices.ContainsFunc(p.shared, func(r remark) bool { return r.lines == lines }) {
+			kept += lines
+		}
+	}
+	return kept + leadingComments.ReplaceAllString(text, "")
 }
 
 // stateDigit is a comparison with a state or its assignment, and the comment that it may have.
@@ -306,12 +376,13 @@ func sameBut(a, b string, digit byte) bool {
 
 // statement writes a statement under its name, with what it is for, the dialect's comments, and its text.
 func (p *printer) statement(s statement) {
-	fmt.Fprintf(&p.b, "\n-- ==== %s ====\n%s\n", title(s.name), commentLines(s.comment))
+	fmt.Fprintf(&p.b, "\n-- ==== %s ====\n%s\n", title(s.name), commentLines(p.terms.Replace(s.comment)))
 	texts := s.texts
 	if s.batch.SQL != "" {
 		texts = []string{p.batch(s.batch)}
 	}
 	for _, text := range texts {
+		text = p.terms.Replace(p.withoutShared(text))
 		if s.name != "Now" {
 			text = p.readable(text)
 		}

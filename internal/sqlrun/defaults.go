@@ -232,7 +232,8 @@ ON CONFLICT (queue, task_key) DO UPDATE
    SET task = :task,
        expires = :expires
  WHERE id = :id`)
-	byRow(&st.Replace, `UPDATE {task}
+	byRow(&st.Replace, `-- Runs after LockKeys, for one task at a time. Index: the primary key of task.
+UPDATE {task}
    SET kind = :kind,
        task_key = :task_key,
        priority = :priority,

@@ -71,7 +71,8 @@ func NewTexts(d dialect.Dialect, n dialect.Names) Texts {
 	}
 	st.Private = private(st.Private, n, unpausedAndUnlimited)
 	st.Next = fillUnpaused(st.Next, n, unpaused)
-	t := n.Filler("{now}", st.Now, "{limit}", st.Limit, "{dual}", dual, "{columns}", st.Columns, "{payload}", st.Payload)
+	fill := n.Filler("{now}", st.Now, "{limit}", st.Limit, "{dual}", dual, "{payload}", st.Payload)
+	t := func(text string) string { return fill(fillHole(text, "{columns}", st.Columns)) }
 	const kvs = `SELECT namespace, name, version, value, updated, expires, {now} AS now
   FROM {kv}
  WHERE namespace `

@@ -116,7 +116,8 @@ func workflowTexts(st dialect.Statements, t func(string) string) WorkflowTexts {
        FROM {need} n
        JOIN {task} c ON c.id = n.child
       WHERE n.parent = s.task
-        AND c.state NOT IN (2, 4))`),
+        AND c.state <> 2
+        AND c.state <> 4)`),
 		DropWorkflowNeeds: byID(`DELETE FROM {need}
  WHERE parent IN ({rows})`),
 		DropWorkflowTasks: byID(`DELETE FROM {step}

@@ -3,8 +3,8 @@
 -- leaves out. The arrays have one element for each task. The fence of a reused id starts at the clock, above every
 -- fence that the id has had.
 WITH {clock}
-INSERT INTO {task} (id, fence, queue, reference, kind, state, priority,
-                    max_attempts, due, created, updated, headers, payload, task_key)
+INSERT INTO {task} (
+  id, fence, queue, reference, kind, state, priority, max_attempts, due, created, updated, headers, payload, task_key)
 SELECT d.id, d.reused * clock.now, CAST(:queue AS text), d.reference, d.kind, {CREATED}, d.priority,
        d.max_attempts, coalesce(d.at, clock.now + d.delay), clock.now, clock.now, d.headers, d.payload, d.task_key
   FROM clock,

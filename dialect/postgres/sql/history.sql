@@ -45,8 +45,8 @@ DELETE FROM {attempt}
 -- Archive
 -- Runs just before the purge of the same tasks, in its transaction, if tasks are archived. Index: the primary key.
 -- The columns are named because a later version may add some.
-INSERT INTO {archive} ({stored},
-                       archived)
+INSERT INTO {archive} (
+  {stored}, archived)
 SELECT {stored},
        {now}
   FROM {task} t
