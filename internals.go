@@ -52,7 +52,7 @@ func (internals) ForTest(session func(*sqlrun.Session), logger *slog.Logger) Opt
 
 func (internals) Bounded(o Outcome) Outcome { return o.bounded() }
 
-func (internals) When(o Outcome) (in time.Duration, at time.Time) {
+func (internals) Delay(o Outcome) (in time.Duration, at time.Time) {
 	if o.end == retryAt {
 		return 0, o.at()
 	}

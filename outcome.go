@@ -41,7 +41,7 @@ var endings = [...]struct {
 	retryIn:   {"retry", state.Fail},
 	retryAt:   {"retry", state.Fail},
 	parked:    {"parked", state.Fail},
-	poisoned:  {"poisoned", state.PoisonIt},
+	poisoned:  {"poisoned", state.PoisonEvent},
 	released:  {"released", state.Release},
 }
 

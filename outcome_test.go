@@ -29,7 +29,7 @@ func TestOutcomesAsErrors(t *testing.T) {
 		{dbq.RetryIn(time.Minute, boom).WithBackoff(time.Second), "retry in 1m0s", state.Fail, boom, true},
 		{dbq.RetryAt(at, boom), "retry at 2026-01-02T03:04:05Z", state.Fail, boom, true},
 		{dbq.Parked(boom), "parked", state.Fail, boom, false},
-		{dbq.Poisoned(boom), "poisoned", state.PoisonIt, boom, false},
+		{dbq.Poisoned(boom), "poisoned", state.PoisonEvent, boom, false},
 		{dbq.Released(time.Second), "released in 1s", state.Release, nil, false},
 		{dbq.Released(0).WithResult([]byte("half")), "released in 0s", state.Release, nil, false},
 	} {

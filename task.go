@@ -27,8 +27,8 @@ const (
 // NewTask is a task to enqueue. The zero value is a task without payload that is due now.
 type NewTask struct {
 	// ID is the task's id. Zero generates one. Set it to a NewID only to be able to repeat an enqueue whose outcome is
-	// not known (see ErrMayHaveHappened), or to keep the id of a task that moves between databases. The fences of such a
-	// task start at the database's clock in microseconds, above those of any earlier task with this id. If a task of
+	// not known (see ErrMayHaveHappened), or to keep the id of a task that moves between databases. The fences of such
+	// a task start at the database's clock in microseconds, above those of any earlier task with this id. If a task of
 	// another queue has the id, the enqueue is refused with ErrWrongQueue. Large batches of such tasks are settled more
 	// slowly.
 	ID uuid.UUID
@@ -42,8 +42,8 @@ type NewTask struct {
 	// Unique makes the task exclude others with the same key: while it waits, until it ends, or for a period. Nil means
 	// none. Unlike a Reference, a key can be used again.
 	Unique *Unique
-	// Key is the tenant, customer or account that the task belongs to, up to MaxKey characters, compared byte by byte; ""
-	// is none. It matters in queues with limits per key (admin.Admin.ConfigureLimits).
+	// Key is the tenant, customer or account that the task belongs to, up to MaxKey characters, compared byte by byte;
+	// "" is none. It matters in queues with limits per key (admin.Admin.ConfigureLimits).
 	Key string
 	// Priority is 0 (first, the default) to MaxPriority.
 	Priority int
@@ -68,8 +68,8 @@ type Task struct {
 	Priority    int       `json:"priority"`
 	Attempt     int       `json:"attempt"` // the current or last attempt, counted from 1
 	MaxAttempts int       `json:"max_attempts"`
-	// Lapses is how many leases expired before the attempt was marked as started. Such an attempt does not count, except
-	// every hundredth, which resets Lapses.
+	// Lapses is how many leases expired before the attempt was marked as started. Such an attempt does not count,
+	// except every hundredth, which resets Lapses.
 	Lapses int `json:"lapses,omitempty"`
 	// Cancelled says that an operator has cancelled the task. It is in POISON then.
 	Cancelled bool              `json:"cancelled,omitempty"`
@@ -80,17 +80,17 @@ type Task struct {
 	Result []byte `json:"result,omitempty"`
 	// Progress is the last progress that the task's attempts have stored; see Lease.Progress. A completion removes it.
 	Progress []byte `json:"progress,omitempty"`
-	// Due is when the task is due. It is zero while the task is leased, ended, parked or Waiting.
+	// Due is when the task is due. It is zero while the task is leased, ended, parked or Blocked.
 	Due time.Time `json:"due,omitzero"`
-	// Waiting says that the task waits for others of its workflow. It is in CREATED then; see package workflow.
-	Waiting    bool      `json:"waiting,omitempty"`
+	// Blocked says that the task waits for others of its workflow. It is in CREATED then; see package workflow.
+	Blocked    bool      `json:"blocked,omitempty"`
 	LeaseUntil time.Time `json:"lease_until,omitzero"` // when the lease expires; zero unless PROCESSING
 	Holder     string    `json:"holder,omitempty"`     // the holder of the lease, or its last holder
 	Created    time.Time `json:"created"`
 	Updated    time.Time `json:"updated"` // when the task entered its state
 
-	// Lease is the right to settle the task. Waited is how long the task had been due, by the database's clock; it is zero
-	// for a task that was taken over. Only Checkout sets them.
+	// Lease is the right to settle the task. Waited is how long the task had been due, by the database's clock; it is
+	// zero for a task that was taken over. Only Checkout sets them.
 	Lease  Lease         `json:"-"`
 	Waited time.Duration `json:"-"`
 	// TakenOver is the previous attempt, if its lease had expired and this checkout took the task over.
@@ -125,7 +125,7 @@ type Lease struct {
 	Renewed bool `json:"renewed,omitempty"`
 	// Token is the lease as the HTTP API knows it, for the queues of package client. Those of a database ignore it.
 	Token string `json:"token,omitempty"`
-	// Progress is what the holder has done so far, up to MaxProgress bytes of any form. Set it, and Queue.Extend stores
+	// Progress is the holder's progress so far, up to MaxProgress bytes of any form. Set it, and Queue.Extend stores
 	// it, as do the outcomes after which the task is not completed. Operators see it in Task.Progress, and so does the
 	// next attempt. Empty keeps what is stored.
 	Progress []byte `json:"progress,omitempty"`
@@ -172,7 +172,7 @@ func taskOf(r dialect.Row) Task {
 		Due: fromMicros(r.Due), LeaseUntil: fromMicros(r.LeaseUntil), Holder: text(r.Holder),
 		Created: fromMicros(&r.Created), Updated: fromMicros(&r.Updated), TakenOver: takenOver(r),
 	}
-	if t.Waiting = store.Waits(r); t.Waiting {
+	if t.Blocked = store.Blocked(r); t.Blocked {
 		t.Due = time.Time{}
 	}
 	if len(r.Headers) > 0 {

@@ -33,11 +33,11 @@ type Unique struct {
 	// period is that in which the task is due. Periods are counted from 1970 in UTC: those of an hour or a day begin at
 	// the full hour or at midnight.
 	Period time.Duration
-	// Window, from MinUniquePeriod to MaxUniquePeriod, allows one task in this time after its enqueue, by the database's
-	// clock, whatever becomes of it. So an enqueue can be repeated even if the task has completed and was removed. Set
-	// Period or Window, not both.
+	// Window, from MinUniquePeriod to MaxUniquePeriod, allows one task in this time after its enqueue, by the
+	// database's clock, whatever becomes of it. So an enqueue can be repeated even if the task has completed and was
+	// removed. Set Period or Window, not both.
 	Window time.Duration
-	// OnConflict is what to do if another task has the key.
+	// OnConflict determines the effect of an enqueue if another task has the key.
 	OnConflict UniqueConflict
 	// MaxWait limits how far UniqueReplace and UniqueDebounce postpone a task: to MaxWait after it was created, so that
 	// frequent calls cannot postpone it forever. It must be at least NewTask.Delay. Zero means no limit.
@@ -48,15 +48,15 @@ type Unique struct {
 type UniqueWhile string
 
 const (
-	// UniquePending excludes others while the task waits for an attempt: in CREATED, or in ERROR with a due time. Once it
-	// has started, another one can be added, which then runs after a change that the first may not have seen.
+	// UniquePending excludes others while the task waits for an attempt: in CREATED, or in ERROR with a due time. Once
+	// it has started, another one can be added, which then runs after a change that the first may not have seen.
 	UniquePending UniqueWhile = "pending"
-	// UniqueUnfinished excludes others until the task ends, also while it runs. A task ends when it is COMPLETED, POISON,
-	// parked or removed.
+	// UniqueUnfinished excludes others until the task ends, also while it runs. A task ends when it is COMPLETED,
+	// POISON, parked or removed.
 	UniqueUnfinished UniqueWhile = "unfinished"
 )
 
-// UniqueConflict is what an enqueue does if another task has its unique key. "" is UniqueKeep.
+// UniqueConflict is the effect of an enqueue if another task has its unique key. "" is UniqueKeep.
 type UniqueConflict string
 
 const (
@@ -66,8 +66,8 @@ const (
 	// reference and attempts stay, and so does the due time of a task that waits for a retry. It needs a
 	// Key. A task that does not wait stays as it is, as with UniqueKeep. Its progress is cleared.
 	UniqueReplace UniqueConflict = "replace"
-	// UniqueDebounce moves the due time of the task that waits to NewTask.Delay from now, unless it is later already, and
-	// changes nothing else. It needs a Delay. A task that does not wait stays as it is, as with UniqueKeep.
+	// UniqueDebounce moves the due time of the task that waits to NewTask.Delay from now, unless it is later already,
+	// and changes nothing else. It needs a Delay. A task that does not wait stays as it is, as with UniqueKeep.
 	UniqueDebounce UniqueConflict = "debounce"
 )
 

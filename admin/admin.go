@@ -9,7 +9,7 @@
 // and ConfigureLimits change them, and Queues lists them. Workers: Workers lists them, and CommandWorker pauses,
 // resumes or stops one. Each call that changes something is recorded in the audit, which Audit reads.
 //
-// Its errors are those of package dbq.
+// Calls return the errors of package dbq.
 package admin
 
 import (
@@ -42,45 +42,46 @@ func New(c *dbq.Client) *Admin {
 const MaxReason = store.MaxReason
 
 // Option adds information for other operators to a call. If an option is given twice, the last one counts.
-type Option func(*note)
+type Option func(*options)
 
-// note is the reason and the operator given by the options.
-type note struct {
+// options are the values that Options set.
+type options struct {
 	by, reason string
 	dryRun     bool
 }
 
-// By sets the operator's name, in 1 to dbq.MaxReference characters. The default is that of the context's Origin, or the
-// client's name; see dbq.WithName.
-func By(operator string) Option { return func(n *note) { n.by = operator } }
+// By sets the operator's name, in 1 to dbq.MaxReference characters. The default is the name in the context's Origin, or
+// the client's name; see dbq.WithName.
+func By(operator string) Option { return func(o *options) { o.by = operator } }
 
-// Reason sets the reason for the call, in up to MaxReason characters. The default is that of the context's Origin.
-func Reason(text string) Option { return func(n *note) { n.reason = text } }
+// Reason sets the reason for the call, in up to MaxReason characters. The default is the reason in the context's
+// Origin.
+func Reason(text string) Option { return func(o *options) { o.reason = text } }
 
 // DryRun makes OperateMany count the tasks that it would change, and change nothing. Other calls refuse it with
 // dbq.ErrOption.
-func DryRun() Option { return func(n *note) { n.dryRun = true } }
+func DryRun() Option { return func(o *options) { o.dryRun = true } }
 
-// note returns the options of a call that has no dry run.
-func (a *Admin) note(ctx context.Context, opts []Option) (note, error) {
-	n, err := a.noteOrDryRun(ctx, opts)
-	if err == nil && n.dryRun {
+// options returns the options of a call that has no dry run.
+func (a *Admin) options(ctx context.Context, opts []Option) (options, error) {
+	o, err := a.optionsOrDryRun(ctx, opts)
+	if err == nil && o.dryRun {
 		err = fmt.Errorf("%w: DryRun is for OperateMany only", dbq.ErrOption)
 	}
-	return n, err
+	return o, err
 }
 
-func (a *Admin) noteOrDryRun(ctx context.Context, opts []Option) (note, error) {
+func (a *Admin) optionsOrDryRun(ctx context.Context, opts []Option) (options, error) {
 	origin := store.OriginOf(ctx)
-	n := note{by: cmp.Or(origin.By, a.client.Info().Name), reason: origin.Reason}
+	o := options{by: cmp.Or(origin.By, a.client.Info().Name), reason: origin.Reason}
 	for _, opt := range opts {
-		opt(&n)
+		opt(&o)
 	}
-	err := bounds.Text(n.by, 1, dbq.MaxReference, dbq.ErrOption, "operator's name")
+	err := bounds.Text(o.by, 1, dbq.MaxReference, dbq.ErrOption, "operator's name")
 	if err == nil {
-		err = bounds.Text(n.reason, 0, MaxReason, dbq.ErrOption, "reason")
+		err = bounds.Text(o.reason, 0, MaxReason, dbq.ErrOption, "reason")
 	}
-	return n, err
+	return o, err
 }
 
 // wrap returns an error as a *dbq.Error.

@@ -31,9 +31,9 @@ func WithOrigin(ctx context.Context, o Origin) context.Context {
 	return store.WithOrigin(ctx, store.Origin(o))
 }
 
-// AuditEntry records an operator's call that changed something. It is written in the transaction of the change. A
-// call with several transactions, such as OperateMany, has one entry. If the call was interrupted, Changed counts
-// what was committed.
+// AuditEntry records an operator's call that changed something. It is written in the transaction of the change. A call
+// with several transactions, such as OperateMany, has one entry. If the call was interrupted, Changed counts the
+// committed changes.
 type AuditEntry struct {
 	ID      uuid.UUID `json:"id"` // ids are ordered by time
 	At      time.Time `json:"at"` // by the database's clock
@@ -41,7 +41,7 @@ type AuditEntry struct {
 	Program string    `json:"program"`
 	Address string    `json:"address,omitempty"`
 	Request string    `json:"request,omitempty"`
-	// Action is an operator's event such as "reenqueue", or a verb and what it changes, such as "pause queue".
+	// Action is an operator's event such as "reenqueue", or a verb and its object, such as "pause queue".
 	Action  string `json:"action"`
 	Queue   string `json:"queue,omitempty"`
 	Subject string `json:"subject,omitempty"` // the name of the schedule or worker, or the id of the token
@@ -78,7 +78,7 @@ func (f AuditFilter) From(id uuid.UUID) AuditFilter {
 // AuditPage is a part of the audit.
 type AuditPage struct {
 	Entries []AuditEntry
-	// More reports whether there may be more. The next page is that of AuditFilter.From(Next).
+	// More reports whether there may be more. AuditFilter.From(Next) selects the next page.
 	More bool
 	Next uuid.UUID
 	// Stopped means that the page ended because it had looked at enough entries, up to one that is as old as Upto.
@@ -124,7 +124,7 @@ func entriesOf(rows []sqlrun.AuditRow) []AuditEntry {
 	return out
 }
 
-// rawJSON returns text as JSON, as a JSON string if it is none.
+// rawJSON returns text as JSON: text that is not JSON becomes a JSON string.
 func rawJSON(text string) json.RawMessage {
 	switch {
 	case text == "":
@@ -151,17 +151,17 @@ func (a *Admin) CleanAudit(ctx context.Context, keep time.Duration, opts ...Opti
 }
 
 // audited returns a context in which the next change adds an entry to the audit, with the options of the call.
-func (a *Admin) audited(ctx context.Context, opts []Option, entry store.Audit) (context.Context, note, error) {
-	n, err := a.note(ctx, opts)
+func (a *Admin) audited(ctx context.Context, opts []Option, entry store.Audit) (context.Context, options, error) {
+	o, err := a.options(ctx, opts)
 	if err != nil {
-		return ctx, n, err
+		return ctx, o, err
 	}
-	entry.By, entry.Reason = n.by, n.reason
-	out, err := store.Audited(ctx, n.by, entry)
+	entry.By, entry.Reason = o.by, o.reason
+	out, err := store.Audited(ctx, o.by, entry)
 	if err != nil {
-		return ctx, n, err
+		return ctx, o, err
 	}
-	return out, n, nil
+	return out, o, nil
 }
 
 // filterJSON returns the fields of a filter that are set, as the audit keeps them and the HTTP API has them.

@@ -28,7 +28,7 @@ type audited struct {
 	call    func() error
 }
 
-// auditedCalls are calls of every kind, whose operator and reason are options or those of the context. Each can be made
+// auditedCalls are calls of every kind, whose operator and reason come from options or the context. Each can be made
 // after those before it.
 func auditedCalls(t *testing.T, db *dbqtest.DB) []audited {
 	ctx, ops := admin.WithOrigin(t.Context(), admin.Origin{By: "bob", Reason: "another"}), admin.New(db.Client)

@@ -14,16 +14,17 @@ import (
 // Page is a part of a list.
 type Page struct {
 	Tasks []dbq.Task
-	// More reports whether the list may go on. The next page is that of Filter.From(Next).
+	// More reports whether the list may continue. Filter.From(Next) selects the next page.
 	More bool
 	Next uuid.UUID
-	// Stopped means that the page ended because it had looked at enough tasks, up to the id Next, which is as old as Upto.
+	// Stopped means that the page ended because it had looked at enough tasks, up to the id Next, which is as old as
+	// Upto.
 	Stopped bool
 	Upto    time.Time
 }
 
 // List reads a page of tasks without their payloads, ordered by id. Its cost does not grow with the table. A page can
-// have fewer tasks than Filter.Limit, or none, although the list goes on: it looks at about 2,000 tasks if it has one
+// have fewer tasks than Filter.Limit, or none, although the list continues: it looks at about 2,000 tasks if it has one
 // queue and one state and an index leads to these, and otherwise at up to 20,500 tasks.
 func (a *Admin) List(ctx context.Context, f Filter) (Page, error) {
 	return a.list(ctx, "list", f, a.store.List)

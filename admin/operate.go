@@ -25,9 +25,9 @@ const (
 	// its next call. The context of its handler ends immediately in this process, and on PostgreSQL also in other
 	// processes that listen. Otherwise it ends within 2 seconds.
 	Revoke = state.Revoke
-	// Cancel ends a task that is no longer wanted: from CREATED, PROCESSING or ERROR to POISON, marked as cancelled. Its
-	// worker's handler ends as by Revoke, with the cause worker.ErrCancelled. Reenqueue lets a cancelled task run after
-	// all.
+	// Cancel ends a task that is no longer wanted: from CREATED, PROCESSING or ERROR to POISON, marked as cancelled.
+	// Its worker's handler ends as by Revoke, with the cause worker.ErrCancelled. Reenqueue lets a cancelled task run
+	// after all.
 	Cancel = state.Cancel
 	// Quarantine moves a task from ERROR to POISON.
 	Quarantine = state.Quarantine
@@ -47,8 +47,8 @@ const (
 // history in the same transaction, whatever the queue's dbq.History.
 func (a *Admin) Operate(ctx context.Context, event state.Event, id uuid.UUID, opts ...Option) (err error) {
 	defer func(start time.Time) { a.core.Observe(string(event), "", 1, start, err) }(time.Now())
-	ctx, n, err := a.audited(ctx, opts, store.Audit{Action: string(event), TaskID: id})
-	op, err := operation(event, n, err)
+	ctx, o, err := a.audited(ctx, opts, store.Audit{Action: string(event), TaskID: id})
+	op, err := operation(event, o, err)
 	if err != nil {
 		return a.core.Wrap(string(event), "", id, err)
 	}
@@ -67,8 +67,8 @@ func (a *Admin) OperateTx(
 	ctx context.Context, tx dbq.Tx, event state.Event, id uuid.UUID, opts ...Option,
 ) (err error) {
 	defer func(start time.Time) { a.core.Observe(string(event), "", 1, start, err) }(time.Now())
-	ctx, n, err := a.audited(ctx, opts, store.Audit{Action: string(event), TaskID: id})
-	op, err := operation(event, n, err)
+	ctx, o, err := a.audited(ctx, opts, store.Audit{Action: string(event), TaskID: id})
+	op, err := operation(event, o, err)
 	var moved []dialect.Row
 	var left store.FollowUp
 	if err == nil {
@@ -90,7 +90,7 @@ func (a *Admin) OperateTx(
 	return nil
 }
 
-// Operated is what a call of OperateMany did.
+// Operated is the result of a call of OperateMany.
 type Operated struct {
 	// Changed counts the tasks that it changed or, with DryRun, would try to change.
 	Changed int
@@ -101,20 +101,20 @@ type Operated struct {
 }
 
 // OperateMany applies an event to up to f.Limit tasks that the filter selects and whose state allows it, in the order
-// of their ids. If there may be more, Operated.More is true: call it again with f.After set to Operated.Last. A task
-// can be found and not changed, such as one that ends meanwhile, or one to purge that a workflow still needs: calls
-// without f.After find it again and may never come to the others. Each batch of tasks is a separate transaction: after
-// an error, the result is about the batches before. Results and reasons are stored as by Operate.
+// of their ids. If there may be more, Operated.More is true: call it again with f.After set to Operated.Last. Some
+// selected tasks may stay unchanged, for example because they end first or a workflow still needs them. Without
+// f.After, the next call selects the same tasks again and may never reach the rest. Each batch of tasks is a separate
+// transaction: after an error, the result is about the batches before. Results and reasons are stored as by Operate.
 //
-// Reenqueue leaves cancelled tasks out unless f.CancelledOnly selects them: whoever retries what has failed does not
-// want what was cancelled.
+// Reenqueue skips cancelled tasks unless f.CancelledOnly selects them, so retrying failures does not revive cancelled
+// work.
 func (a *Admin) OperateMany(
 	ctx context.Context, event state.Event, f Filter, opts ...Option,
 ) (done Operated, err error) {
 	done.Last = f.After
 	defer func(start time.Time) { a.core.Observe(string(event), f.Queue, done.Changed, start, err) }(time.Now())
-	n, err := a.noteOrDryRun(ctx, opts)
-	op, err := operation(event, n, err)
+	o, err := a.optionsOrDryRun(ctx, opts)
+	op, err := operation(event, o, err)
 	if err == nil {
 		err = f.check()
 	}
@@ -132,19 +132,19 @@ func (a *Admin) OperateMany(
 	if len(ids) > 0 {
 		all.Last = ids[len(ids)-1]
 	}
-	if n.dryRun {
+	if o.dryRun {
 		return all, nil
 	}
 	entry := store.Audit{
-		Origin: store.Origin{By: n.by, Reason: n.reason}, Action: string(event), Queue: f.Queue, Filter: filterJSON(f),
+		Origin: store.Origin{By: o.by, Reason: o.reason}, Action: string(event), Queue: f.Queue, Filter: filterJSON(f),
 	}
-	if ctx, err = store.Audited(ctx, n.by, entry); err != nil {
+	if ctx, err = store.Audited(ctx, o.by, entry); err != nil {
 		return done, a.wrap(string(event), f.Queue, err)
 	}
 	batches := slices.Collect(slices.Chunk(ids, a.store.OperateLimit(event)))
 	lastFirst := f.Workflow != uuid.Nil && op.Transition.Cancels
 	if lastFirst {
-		slices.Reverse(batches) // what needs a task comes after it, and must not go on without it
+		slices.Reverse(batches) // a task's dependents come after it, and must not run without it
 	}
 	for _, batch := range batches {
 		moved, err := a.store.Operate(ctx, op, batch)
@@ -166,7 +166,7 @@ func (a *Admin) OperateMany(
 // tasks by their ids. more reports that there may be more. A Limit of zero means dbq.MaxBulk.
 func (a *Admin) CountMovable(ctx context.Context, event state.Event, f Filter) (n int, more bool, err error) {
 	f.Limit = cmp.Or(f.Limit, dbq.MaxBulk)
-	op, err := operation(event, note{}, nil)
+	op, err := operation(event, options{}, nil)
 	if err == nil {
 		err = f.check()
 	}
@@ -180,12 +180,12 @@ func (a *Admin) CountMovable(ctx context.Context, event state.Event, f Filter) (
 }
 
 // operation returns an event with its options, or err, which is why the options are refused.
-func operation(event state.Event, n note, err error) (store.Operation, error) {
+func operation(event state.Event, o options, err error) (store.Operation, error) {
 	t, ok := state.Find(event, state.Operator)
 	if !ok {
 		return store.Operation{}, fmt.Errorf("%w: %q is not an operator's", dbq.ErrEvent, event)
 	}
-	return store.Operation{Transition: t, By: n.by, Reason: n.reason}, err
+	return store.Operation{Transition: t, By: o.by, Reason: o.reason}, err
 }
 
 // mayStart reports whether a task may start because of an event: the moved task is due, or it was leased, and makes

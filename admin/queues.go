@@ -12,8 +12,8 @@ import (
 )
 
 // QueueSettings are the settings of a queue. Its workers apply them while they run. They override the workers' own
-// fields, except where a field is zero. Their JSON is that of the HTTP API. It leaves a zero field out, and reading it
-// changes only the fields that it has.
+// fields, except where a field is zero. Their JSON is the same as in the HTTP API. It leaves a zero field out, and
+// reading it changes only the fields that it has.
 type QueueSettings struct {
 	Concurrency int           // tasks that each worker runs at once: up to dbq.MaxCheckout
 	MaxCheckout int           // tasks in one checkout: up to dbq.MaxCheckout
@@ -66,20 +66,20 @@ func (a *Admin) Queues(ctx context.Context) ([]QueueInfo, error) {
 // PauseQueue has returned finds none. Running tasks continue: their leases can be extended and settled. New tasks can
 // be enqueued. A second pause replaces the reason and the operator of the first.
 func (a *Admin) PauseQueue(ctx context.Context, queue string, opts ...Option) error {
-	ctx, n, err := a.audited(ctx, opts, store.Audit{Action: "pause queue", Queue: queue})
+	ctx, o, err := a.audited(ctx, opts, store.Audit{Action: "pause queue", Queue: queue})
 	if err != nil {
 		return a.wrap("pause", queue, err)
 	}
-	return a.core.Control.PauseQueue(ctx, queue, n.by, n.reason)
+	return a.core.Control.PauseQueue(ctx, queue, o.by, o.reason)
 }
 
 // ResumeQueue ends a pause and wakes the queue's workers. Resuming a queue that is not paused is not an error.
 func (a *Admin) ResumeQueue(ctx context.Context, queue string, opts ...Option) error {
-	ctx, n, err := a.audited(ctx, opts, store.Audit{Action: "resume queue", Queue: queue})
+	ctx, o, err := a.audited(ctx, opts, store.Audit{Action: "resume queue", Queue: queue})
 	if err != nil {
 		return a.wrap("resume", queue, err)
 	}
-	return a.core.Control.ResumeQueue(ctx, queue, n.by, n.reason)
+	return a.core.Control.ResumeQueue(ctx, queue, o.by, o.reason)
 }
 
 // QueueSettings returns a queue's settings, or the zero value if none are set.

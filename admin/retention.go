@@ -10,7 +10,7 @@ import (
 	"github.com/dbq-go/dbq/internal/store"
 )
 
-// Cleaned counts what Clean removed.
+// Cleaned counts the removals of Clean.
 type Cleaned struct {
 	Tasks    int // removed, or moved into the archive
 	Attempts int // removed from the history
@@ -28,8 +28,8 @@ type Cleaned struct {
 // The history keeps the last attempts of removed tasks, unless r also removes attempts of that age, or the queue's
 // settings exclude them. Tasks in the archive keep their last attempt.
 //
-// If Clean cannot finish, it returns an error, such as ctx's. Cleaned counts what was removed before, and the next
-// call continues there. Several calls can run at once.
+// If Clean cannot finish, it returns an error, such as ctx's. Cleaned counts the removals so far, and the next call
+// continues there. Several calls can run at once.
 func (a *Admin) Clean(ctx context.Context, queue string, r dbq.Retention, opts ...Option) (Cleaned, error) {
 	var done store.Cleaned
 	err := bounds.QueueName(queue)
@@ -49,13 +49,14 @@ func (a *Admin) Clean(ctx context.Context, queue string, r dbq.Retention, opts .
 	return Cleaned(done), a.wrap("clean", queue, err)
 }
 
-// Kept counts what dbq never removes by itself. A number is -1 if the client's database user may not read the table.
+// Kept counts the tasks and entries that dbq never removes by itself. A number is -1 if the client's database user may
+// not read the table.
 type Kept struct {
 	Archived int64 // tasks in the archive
 	Audit    int64 // entries of the audit
 }
 
-// CountKept counts up to 10,000 tasks and entries, or as many as an option says.
+// CountKept counts up to 10,000 tasks and entries, or up to the limit of an option.
 func (a *Admin) CountKept(ctx context.Context, opts ...StatsOption) (Kept, error) {
 	limit := defaultCount
 	for _, opt := range opts {

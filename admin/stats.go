@@ -18,9 +18,9 @@ type QueueStats struct {
 	Queue string `json:"queue"`
 	// Count has every state; a state without tasks is 0. POISON is without cancelled tasks.
 	Count map[dbq.State]int64 `json:"count"`
-	// AtLeast lists the states that may have more tasks than Count says. Where CREATED is one of them, more tasks may be
-	// due than Due says; where ERROR is one, more may be parked than Parked says; where POISON is one,
-	// more may be cancelled than Cancelled says. It is empty with CountAll.
+	// AtLeast lists the states that may have more tasks than Count. Where CREATED is one of them, more tasks may be due
+	// than Due; where ERROR is one, more may be parked than Parked; where POISON is one, more may be cancelled than
+	// Cancelled. It is empty with CountAll.
 	AtLeast []dbq.State `json:"at_least,omitempty" nullable:"false"`
 	// Due counts the tasks that are due and wait for a worker, and Parked those in ERROR that wait for an operator.
 	Due    int64 `json:"due"`

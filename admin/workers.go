@@ -18,7 +18,7 @@ const (
 	WorkerUnreadable = control.WorkerUnreadable // its entry in the registry cannot be read
 )
 
-// WorkerInfo is what a worker last reported to the registry. No task depends on it: a task belongs to the holder of its
+// WorkerInfo is the last report of a worker to the registry. No task depends on it: a task belongs to the holder of its
 // lease.
 type WorkerInfo struct {
 	ID          string    `json:"id"`    // unique among all workers

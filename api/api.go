@@ -36,8 +36,8 @@ import (
 
 // Config configures an API. The zero value of each number and time selects its default.
 type Config struct {
-	// Databases are the clients by the names that paths use: 1 to 32 lower-case letters, digits, - and _, the first one a
-	// letter. The API does not close them.
+	// Databases are the clients by the names that paths use: 1 to 32 lower-case letters, digits, - and _, the first one
+	// a letter. The API does not close them.
 	Databases map[string]*dbq.Client
 	// Authenticator finds the caller of each request. It is required.
 	Authenticator auth.Authenticator
@@ -50,25 +50,26 @@ type Config struct {
 	// Timeout limits how long a request may take after its body has arrived, not counting the time that it waits.
 	// The default is 30 seconds.
 	Timeout time.Duration
-	// MaxRequests limits the requests of each database that run at once, except those of MaxWaiting. Others get 503 with
-	// Retry-After. Each caller may use as many as are free: one that takes all that it can gets half of them, the next one
-	// half of the rest, and so on. It also limits the requests that are authenticated at once. There, a caller is a
-	// header Authorization, and all whose header was not accepted before are one. The default is 100.
+	// MaxRequests limits the requests of each database that run at once, except the ones that MaxWaiting limits. Others
+	// get 503 with Retry-After. Each caller may use as many as are free: one that takes all that it can gets half of
+	// them, the next one half of the rest, and so on. It also limits the requests that are authenticated at once.
+	// There, a caller is a header Authorization, and all whose header was not accepted before are one. The default is
+	// 100.
 	MaxRequests int
-	// MaxMemory limits, in bytes, what requests take at once of memory: large bodies while they arrive and with what is
-	// decoded from them, tasks that are checked out or read, and responses until they are sent. It is shared as
-	// MaxRequests is, but by all databases. A request that takes up to 64 KiB does not count, and one that runs alone is
-	// never refused. The default is 512 MiB.
+	// MaxMemory limits the total memory of concurrent requests, in bytes. It counts large request bodies and their
+	// decoded form, tasks read or checked out, and responses not yet sent. It is shared as MaxRequests is, but by all
+	// databases. A request that takes up to 64 KiB does not count, and one that runs alone is never refused. The
+	// default is 512 MiB.
 	MaxMemory int64
-	// CallerRate limits the requests of each caller (auth.Principal.Name) per second, and CallerBurst how many may come at
-	// once; its default is the requests of one second. Others get 429 with Retry-After. The default is no limit.
+	// CallerRate limits the requests of each caller (auth.Principal.Name) per second, and CallerBurst how many may come
+	// at once; its default is the requests of one second. Others get 429 with Retry-After. The default is no limit.
 	CallerRate  float64
 	CallerBurst int
-	// MaxWaiting limits the checkouts, waits for the end of a task, and series that run or wait at once in each database,
-	// and is shared as MaxRequests is. The default is 1000.
+	// MaxWaiting limits the checkouts, waits for the end of a task, and series that run or wait at once in each
+	// database, and is shared as MaxRequests is. The default is 1000.
 	MaxWaiting int
-	// MaxWait limits how long a request waits for tasks, or for the end of a task. A longer wait_seconds is shortened to
-	// it. The default is 60 seconds.
+	// MaxWait limits how long a request waits for tasks, or for the end of a task. A longer wait_seconds is shortened
+	// to it. The default is 60 seconds.
 	MaxWait time.Duration
 	// Redactions hide parts of payloads, headers, results and progress from callers that read tasks.
 	Redactions []redaction.Rule
@@ -93,7 +94,7 @@ type API struct {
 	routes    map[string]*route // of the operations, by pattern
 	openAPI   []byte
 	callers   *callers.Limiter
-	memory    *callers.Places // bytes
+	budget    *callers.Places // bytes
 	draining  context.Context
 	drain     context.CancelFunc
 	// maintained reports that Run was called.
@@ -109,7 +110,7 @@ type database struct {
 	schedules *schedule.Schedules
 	leases    leaseKey
 	redact    redaction.Redactor
-	// maintenance counts what is done, and does the duties of Run.
+	// maintenance counts the work of the API, and does the duties of Run.
 	maintenance *maintenance.Server
 	// workers lists the callers that check out.
 	workers *workers
@@ -155,7 +156,7 @@ func New(cfg Config) (*API, error) {
 		return refuse("%w", err)
 	}
 	a := &API{
-		cfg: cfg, databases: map[string]*database{}, callers: limiter, memory: callers.NewPlaces(cfg.MaxMemory),
+		cfg: cfg, databases: map[string]*database{}, callers: limiter, budget: callers.NewPlaces(cfg.MaxMemory),
 	}
 	for name, client := range cfg.Databases {
 		if !bounds.DatabaseName(name) || client == nil {

@@ -23,16 +23,16 @@ const (
 	maxFields = 20
 )
 
-// bodyCheck checks the bodies of an operation. A handler gets what was checked: encoding/json would take a field whose
-// name is written in another case, and merge fields that are repeated.
+// bodyCheck checks the bodies of an operation. A handler gets the body as it was checked: encoding/json would take a
+// field whose name is written in another case, and merge fields that are repeated.
 type bodyCheck struct {
 	schemas huma.Registry
 	schema  *huma.Schema // nil for an operation without a body
 }
 
 // check returns a problem unless a body has the operation's schema. It reads the body before it decodes anything, so
-// that what it refuses costs nothing else, and so that what is decoded counts before it takes memory.
-func (c bodyCheck) check(body []byte, m *memory) *wire.Problem {
+// that a refused body costs nothing else, and so that the decoded form counts before it takes memory.
+func (c bodyCheck) check(body []byte, reserved *reservation) *wire.Problem {
 	if !json.Valid(body) || !utf8.Valid(body) {
 		return wire.BadJSON.Problem()
 	}
@@ -40,7 +40,7 @@ func (c bodyCheck) check(body []byte, m *memory) *wire.Problem {
 	if p := s.value(c.schema); p != nil {
 		return p
 	}
-	if p := m.hold(2*int64(len(body)) + valueBytes*int64(s.values)); p != nil {
+	if p := reserved.resize(2*int64(len(body)) + valueBytes*int64(s.values)); p != nil {
 		return p
 	}
 	var value any
@@ -103,8 +103,8 @@ func (s *scan) value(schema *huma.Schema) *wire.Problem {
 		return s.list(schema)
 	case kind == '{' || kind == '[':
 		return s.refuse("expected %s", schema.Type)
-	// null would stand for a field that was left out: without a filter a request applies to more, and without dry_run it
-	// changes tasks. Only a payload or a result can be null.
+	// null would stand for a field that was left out: without a filter a request applies to more, and without dry_run
+	// it changes tasks. Only a payload or a result can be null.
 	case kind == 'n':
 		return s.refuse("a value is null; leave the field out if it is to have none")
 	default:

@@ -53,7 +53,7 @@ var contract = sync.OnceValues(func() (c described, err error) {
 	return c, err
 })
 
-// recorder keeps a response. Deadlines are those of the connection.
+// recorder keeps a response. Deadlines go to the connection.
 type recorder struct {
 	*httptest.ResponseRecorder
 	w http.ResponseWriter
@@ -104,7 +104,7 @@ func checked(t *testing.T, next http.Handler) http.Handler {
 	})
 }
 
-// succeeded notes that an operation answered a request with success.
+// succeeded records that an operation answered a request with success.
 func succeeded(op *openapi3.Operation) {
 	answered.Lock()
 	defer answered.Unlock()

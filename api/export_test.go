@@ -14,7 +14,7 @@ var ProblemOf = problemOf
 
 // CheckBody checks a body of an operation, such as "POST /v1/databases".
 func CheckBody(a *API, operation string, body []byte) *wire.Problem {
-	return a.routes[operation].body.check(body, &memory{shared: a.memory, most: a.cfg.MaxMemory / 2})
+	return a.routes[operation].body.check(body, &reservation{shared: a.budget, most: a.cfg.MaxMemory / 2})
 }
 
 // HoldSeries takes the place for series of each database, until free is called.

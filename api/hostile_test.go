@@ -184,7 +184,7 @@ func TestTimesHaveBounds(t *testing.T) {
 	s := newSite(t)
 	const late = "9999-12-31T23:59:59-23:59" // in the year 10000 in UTC
 	s.refused(422, "option", "GET", "/v1/db/shop/series?to="+late, "")
-	s.refused(422, "option", "GET", "/v1/db/shop/series?queue=mail&step_seconds=315360000&to="+late, "")
+	s.refused(422, "option", "GET", "/v1/db/shop/series?queue=mail&period_seconds=315360000&to="+late, "")
 	s.must(200, "GET", "/v1/db/shop/audit?since="+late+"&until="+late, "")
 	s.refused(422, "delay", "POST", mail+"/tasks", `{"run_at":"`+late+`"}`)
 	s.refused(422, "delay", "POST", "/v1/db/shop/workflows", `{"steps":[{"name":"a","queue":"q","run_at":"`+late+`"}]}`)

@@ -72,7 +72,7 @@ func random(n int) []byte {
 	return b
 }
 
-// held is a lease with what only its text has.
+// held is a lease with the facts that only its text has.
 type held struct {
 	dbq.Lease
 	worker  string
@@ -87,7 +87,7 @@ func sign(key []byte, l held, now time.Time) string {
 	b = binary.BigEndian.AppendUint64(b, uint64(l.Fence))
 	b = binary.BigEndian.AppendUint32(b, uint32(l.Attempt))
 	b = binary.BigEndian.AppendUint64(b, uint64(l.Until.UnixMicro()))
-	// now counts too, as the clock of a server may be behind that of the one that made the lease.
+	// now counts too, as the clock of a server may be behind the clock of the server that made the lease.
 	b = binary.BigEndian.AppendUint64(b, uint64(max(l.Until.Unix(), now.Unix())+int64(leaseGrace/time.Second)))
 	b = binary.BigEndian.AppendUint64(b, uint64(l.started.UnixMicro()))
 	renewed := byte(0)

@@ -20,12 +20,12 @@ var apis atomic.Int64
 
 // Run does the maintenance of the databases until ctx ends, and then returns nil: it removes the tasks and attempts
 // whose retention has passed, continues workflows after another server was killed, and collects the statistics over
-// time, including what is done through this API. Workers of package worker do the same for their queues; queues whose
-// workers use only this API need Run. Any number of servers can call it: they elect one of them for each duty.
+// time, including work through this API. Workers of package worker do the same for their queues; queues whose workers
+// use only this API need Run. Any number of servers can call it: they elect one of them for each duty.
 //
 // Run also lists the workers that use this API. It logs its errors and tries again. Call it once, and end ctx after the
-// server has answered its last request: what is done later is in no statistics. docs/http.md describes what it does and
-// costs.
+// server has answered its last request: later work is in no statistics. docs/http.md describes its effects and its
+// cost.
 func (a *API) Run(ctx context.Context) error {
 	if a.maintained.Swap(true) {
 		return fmt.Errorf("api: %w: Run was called before; call it once", dbq.ErrOption)
@@ -68,13 +68,13 @@ func (d *database) exhausted(tasks []dbq.Task) {
 
 // ended counts an attempt that was settled.
 func (d *database) ended(l held, how dbq.Outcome, to dbq.State) {
-	d.workers.settled(l, how.Event() == state.Fail || how.Event() == state.PoisonIt)
+	d.workers.settled(l, how.Event() == state.Fail || how.Event() == state.PoisonEvent)
 	d.maintenance.Tallies.Add(l.Queue, func(t *series.Tally) {
 		t.RunTime.Record(time.Since(l.started))
 		switch how.Event() {
 		case state.Complete:
 			t.Completed.Add(1)
-		case state.Fail, state.PoisonIt:
+		case state.Fail, state.PoisonEvent:
 			t.Failed.Add(1)
 		default:
 			t.Released.Add(1)

@@ -26,13 +26,13 @@ import (
 
 type requestKey struct{}
 
-// request is what a log line says about a request, and what it holds.
+// request has the log attributes of one HTTP request and the memory reserved for it.
 type request struct {
 	id, route       string
 	database, queue string // of the path
 	caller          string
-	reason          string  // why it was refused: the problem's name, and where it is
-	memory          *memory // of an operation
+	reason          string       // why it was refused: the problem's name, and where it is
+	reservation     *reservation // of an operation
 }
 
 // refused notes why the request was refused.
@@ -46,7 +46,7 @@ func (r *request) refused(p *wire.Problem) {
 	}
 }
 
-// attrs returns what is known of a request, as attributes of a line.
+// attrs returns the known facts about a request, as attributes of a line.
 func (r *request) attrs() (out []any) {
 	for _, a := range [][2]string{
 		{"database", r.database}, {"queue", r.queue}, {"caller", r.caller}, {"reason", r.reason},
@@ -74,7 +74,7 @@ func requestID(ctx context.Context) string {
 // givenID matches a caller's X-Request-Id that is used.
 var givenID = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,64}$`)
 
-// response observes what is sent to a caller. The status is sent with the first part of the body, or at the end: until
+// response observes the response to a caller. The status is sent with the first part of the body, or at the end: until
 // then, a handler that fails can be answered with a problem.
 type response struct {
 	http.ResponseWriter
@@ -187,7 +187,7 @@ func attributed(next http.Handler) http.Handler {
 	})
 }
 
-// Routes that differ in what bounds them.
+// Routes that have bounds of their own.
 const (
 	patternCheckout = "POST " + pathQueue + "/checkout"
 	patternWait     = "GET " + pathTask + "/wait"
@@ -201,7 +201,7 @@ const seriesWait = 5 * time.Second
 // number of requests may receive as much; beyond it, a body counts for Config.MaxMemory.
 const maxSmallBody = 64 << 10
 
-// route is what is checked of the requests of a pattern of the mux before its handler is called.
+// route has the checks of the requests of a pattern of the mux, which run before its handler.
 type route struct {
 	pattern string
 	action  auth.Action
@@ -254,10 +254,12 @@ func (a *API) bounded(to *route, next http.Handler) http.Handler {
 		}
 		// A caller of two databases counts as two: one that does not answer leaves it as much of the other.
 		caller, _ := auth.FromContext(r.Context())
-		m := &memory{shared: a.memory, caller: r.PathValue("database") + "/" + caller.Name, most: a.cfg.MaxMemory / 2}
-		defer m.hold(0)
-		requestOf(r.Context()).memory = m
-		body, p := readBody(w, r, maxBody, m)
+		reserved := &reservation{
+			shared: a.budget, caller: r.PathValue("database") + "/" + caller.Name, most: a.cfg.MaxMemory / 2,
+		}
+		defer reserved.resize(0)
+		requestOf(r.Context()).reservation = reserved
+		body, p := readBody(w, r, maxBody, reserved)
 		if p != nil {
 			refuse(w, r, p)
 			return
@@ -275,7 +277,7 @@ func (a *API) bounded(to *route, next http.Handler) http.Handler {
 			defer places.Release(caller.Name, 1)
 		}
 		if to.body.schema != nil {
-			if p := to.body.check(body, m); p != nil {
+			if p := to.body.check(body, reserved); p != nil {
 				refuse(w, r, p)
 				return
 			}
@@ -295,7 +297,7 @@ func (a *API) bounded(to *route, next http.Handler) http.Handler {
 			refuse(w, r, problemOf(err))
 			return
 		}
-		if p := m.hold(int64(len(response.text))); p != nil {
+		if p := reserved.resize(int64(len(response.text))); p != nil {
 			refuse(w, r, p)
 			return
 		}

@@ -30,7 +30,7 @@ type operated struct {
 	}
 }
 
-// actionOf returns what a caller must be allowed to do for an event.
+// actionOf returns the action that an event requires of a caller.
 func actionOf(event state.Event) auth.Action {
 	if event == admin.Purge {
 		return auth.Delete
@@ -81,7 +81,7 @@ type Filter struct {
 	EnteredWithin float64  `json:"entered_within_seconds,omitempty" query:"entered_within_seconds" exclusiveMinimum:"0"`
 }
 
-// filter returns the filter of the Go API. at is where in the request it is.
+// filter returns the filter of the Go API. at is its place in the request.
 func (f Filter) filter(at string, limit int) (admin.Filter, error) {
 	out := admin.Filter{
 		Queue: f.Queue, Kind: f.Kind, Key: f.Key, Reference: f.Reference, Holder: f.Holder, ParkedOnly: f.Parked,

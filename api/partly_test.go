@@ -20,7 +20,7 @@ func (s *site) failing() {
 	}
 }
 
-// TestEventThatFailsHalfWayReportsItsChanges lets the second of two transactions fail.
+// TestEventThatFailsHalfWayReportsItsChanges makes the second of two transactions fail.
 func TestEventThatFailsHalfWayReportsItsChanges(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -40,7 +40,7 @@ func TestEventThatFailsHalfWayReportsItsChanges(t *testing.T) {
 	s.refused(422, "invalid", "POST", path, rest)
 }
 
-// TestWorkflowThatIsCancelledHalfWay lets the second transaction fail, which has the first steps.
+// TestWorkflowThatIsCancelledHalfWay makes the second transaction fail, which has the first steps.
 func TestWorkflowThatIsCancelledHalfWay(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -68,7 +68,7 @@ func ofHuma(e *huma.ErrorModel) *wire.Problem {
 	return wire.Internal.Problem()
 }
 
-// shownField returns a refused field without what could be a value of the request.
+// shownField returns a refused field without parts that could be a value of the request.
 func shownField(f wire.Field) wire.Field {
 	if !place.MatchString(f.Location) {
 		f.Location = "body"

@@ -32,7 +32,7 @@ var authProblems = map[string]struct {
 	"ErrCrossOrigin":     {auth.ErrCrossOrigin, "cross-origin", 403},
 }
 
-// refuses authenticates nobody.
+// refuses authenticates no caller.
 type refuses struct{ error }
 
 func (r refuses) Authenticate(*http.Request) (auth.Principal, error) {

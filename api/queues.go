@@ -13,7 +13,7 @@ import (
 // patch is a body that changes the fields of a T that it has.
 type patch[T any] struct{ body []byte }
 
-// UnmarshalJSON refuses what no T has.
+// UnmarshalJSON refuses fields that no T has.
 func (p *patch[T]) UnmarshalJSON(b []byte) error {
 	var v T
 	p.body = bytes.Clone(b)

@@ -56,8 +56,8 @@ func (a *accepted) name(hash string) string {
 	return ""
 }
 
-// note notes that credentials were accepted or refused.
-func (a *accepted) note(hash string, ok bool) {
+// record records that credentials were accepted or refused.
+func (a *accepted) record(hash string, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !ok {
@@ -102,7 +102,7 @@ func (a authenticator) Authenticate(r *http.Request) (auth.Principal, error) {
 	defer cancel()
 	p, err := a.Authenticator.Authenticate(r.WithContext(ctx))
 	if err == nil || errors.Is(err, auth.ErrUnauthenticated) {
-		a.accepted.note(hash, err == nil)
+		a.accepted.record(hash, err == nil)
 	}
 	if err != nil && ctx.Err() != nil && r.Context().Err() == nil {
 		err = fmt.Errorf("%w: %w", auth.ErrUnavailable, err)

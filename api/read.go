@@ -76,7 +76,7 @@ func (a *API) get(ctx context.Context, in *OneTask) (*got[wire.Task], error) {
 
 // show returns a task with its payload as a caller may see it, if there is room for it.
 func (d *database) show(ctx context.Context, t dbq.Task, p auth.Principal) (wire.Task, error) {
-	if full := requestOf(ctx).memory.hold(escapedBytes * int64(len(t.Payload))); full != nil {
+	if full := requestOf(ctx).reservation.resize(escapedBytes * int64(len(t.Payload))); full != nil {
 		return wire.Task{}, full
 	}
 	return d.view(t, p), nil
@@ -119,7 +119,7 @@ func (a *API) wait(ctx context.Context, in *waitTask) (*waited, error) {
 		if now.ID != uuid.Nil {
 			t = now
 		}
-		if !p.May(auth.Read, in.Database, t.Queue) { // the id is that of another task by now
+		if !p.May(auth.Read, in.Database, t.Queue) { // by now another task has the id
 			return nil, dbq.ErrNotFound
 		}
 	}

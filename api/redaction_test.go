@@ -20,7 +20,7 @@ func redacting(t *testing.T, rules ...redaction.Rule) *site {
 
 var cards = redaction.Rule{Queue: "mail", Paths: []string{"$.card.number", "$.items[*].secret", "$..pin"}}
 
-// shows fails if a text of a response has what is planted, or lacks what is wanted.
+// shows fails if a text of a response has the planted text, or lacks the wanted one.
 func shows(t *testing.T, what, text string, want ...string) {
 	t.Helper()
 	if strings.Contains(text, "planted") {

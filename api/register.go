@@ -144,14 +144,14 @@ type Limits store.LimitFields
 
 type idText struct{}
 
-// Schema returns that of a UUID.
+// Schema returns the schema of a UUID.
 func (idText) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeString, Format: "uuid"}
 }
 
 type stateText struct{}
 
-// Schema returns that of a state.
+// Schema returns the schema of a state.
 func (stateText) Schema(huma.Registry) *huma.Schema {
 	out := &huma.Schema{Type: huma.TypeString}
 	for _, s := range append(state.All(), state.None) {
@@ -173,7 +173,7 @@ func (eventText) Schema(huma.Registry) *huma.Schema {
 	return out
 }
 
-// registry is where operations are registered.
+// registry registers operations.
 type registry struct {
 	api      *API
 	huma     huma.API
@@ -247,7 +247,7 @@ func writeJSON(w io.Writer, v any) error {
 	return nil
 }
 
-// transformed completes what is sent: problems get the id of the request, and huma's own errors become problems.
+// transformed completes a response: problems get the id of the request, and huma's own errors become problems.
 func transformed(ctx huma.Context, v any) any {
 	var p *wire.Problem
 	switch e := v.(type) {

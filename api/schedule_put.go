@@ -65,7 +65,7 @@ func (a *API) putSchedule(ctx context.Context, in *putSchedule) (*storedSchedule
 }
 
 // replace stores a schedule if none of this name is stored, or if the caller may change the stored one. It returns
-// schedule.ErrChanged if the stored one is not that of the request, or is changed at the same time.
+// schedule.ErrChanged if the stored one does not have the request's revision, or is changed at the same time.
 func (d *database) replace(ctx context.Context, p auth.Principal, in wire.NewSchedule, def schedule.Schedule) (
 	created bool, err error) {
 	stored, err := d.schedules.Get(ctx, def.Name)
@@ -94,8 +94,8 @@ func (d *database) replace(ctx context.Context, p auth.Principal, in wire.NewSch
 	return created, d.schedules.Replace(ctx, stored.Revision, def)
 }
 
-// scheduleFields are the fields of a request by those of a schedule.Schedule, with what their values must be. Without
-// it, the problem has that.
+// scheduleFields maps the fields of a schedule.Schedule to the fields of a request, and to messages about their values.
+// Without a message, the problem has its title.
 var scheduleFields = map[string][2]string{
 	"Name": {"path.schedule", fmt.Sprintf("it has 1 to %d characters, none of them a control character",
 		schedule.MaxName)},

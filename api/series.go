@@ -16,11 +16,11 @@ type Series struct {
 
 // readSeries is a request for the statistics of queues over time.
 type readSeries struct {
-	Database    string    `path:"database"`
-	Queue       string    `query:"queue"`
-	From        time.Time `query:"from"`
-	To          time.Time `query:"to"`
-	StepSeconds int64     `query:"step_seconds" minimum:"60" maximum:"315360000" multipleOf:"60"`
+	Database      string    `path:"database"`
+	Queue         string    `query:"queue"`
+	From          time.Time `query:"from"`
+	To            time.Time `query:"to"`
+	PeriodSeconds int64     `query:"period_seconds" minimum:"60" maximum:"315360000" multipleOf:"60"`
 }
 
 // gotSeries is its response.
@@ -46,11 +46,11 @@ func (a *API) series(ctx context.Context, in *readSeries) (*gotSeries, error) {
 	if !in.From.Before(in.To) {
 		return nil, wire.BadRequest.Problem(wire.At("query.from", "it is not before to"))
 	}
-	queues, step := []admin.QueueSeries{{Queue: in.Queue}}, time.Duration(in.StepSeconds)*time.Second
+	queues, period := []admin.QueueSeries{{Queue: in.Queue}}, time.Duration(in.PeriodSeconds)*time.Second
 	if in.Queue != "" {
-		queues[0].Points, err = d.admin.Series(ctx, in.Queue, in.From, in.To, step)
+		queues[0].Points, err = d.admin.Series(ctx, in.Queue, in.From, in.To, period)
 	} else {
-		queues, err = d.admin.SeriesOf(ctx, p.Queues, in.From, in.To, step) // without queues the caller sees all
+		queues, err = d.admin.SeriesOf(ctx, p.Queues, in.From, in.To, period) // without queues the caller sees all
 	}
 	if err != nil {
 		return nil, err

@@ -59,7 +59,7 @@ func TestSeriesHaveWhatWorkersDid(t *testing.T) {
 			t.Errorf("%s: %s, want %s", query, got, want)
 		}
 	}
-	hours := one(t, s.must(200, "GET", path+"?queue=mail&step_seconds=3600", ""), "queues")
+	hours := one(t, s.must(200, "GET", path+"?queue=mail&period_seconds=3600", ""), "queues")
 	if n, points := completed(hours); n != 5 || points > 2 {
 		t.Errorf("by the hour: %v in %d, want 5 in one or two", n, points)
 	}
@@ -93,9 +93,10 @@ func TestSeriesAreBounded(t *testing.T) {
 	const path = "/v1/db/shop/series?from=2026-01-01T00:00:00Z&to=2026-02-01T00:00:00Z"
 	s.must(200, "GET", path, "")
 	for query, problem := range map[string]string{
-		"&step_seconds=60": "option", "&queue=mail&step_seconds=60": "option", "&queue=%00": "queue-name",
-		"&step_seconds=90": "invalid-request", "&step_seconds=0": "invalid-request", "&step_seconds=-60": "invalid-request",
-		"&step_seconds=9000000000000000000": "invalid-request", "&step=60": "invalid-request",
+		"&period_seconds=60": "option", "&queue=mail&period_seconds=60": "option", "&queue=%00": "queue-name",
+		"&period_seconds=90": "invalid-request", "&period_seconds=0": "invalid-request",
+		"&period_seconds=-60": "invalid-request", "&period_seconds=9000000000000000000": "invalid-request",
+		"&period=60": "invalid-request",
 	} {
 		s.refused(422, problem, "GET", path+query, "")
 	}
@@ -130,7 +131,7 @@ func TestSeriesShowOnlyTheCallersQueues(t *testing.T) {
 	elsewhere.refused(403, "forbidden", "GET", "/v1/db/shop/series", "")
 }
 
-// TestStatisticsAreTurnedOffOverHTTP also checks that a series tells a setting from its absence.
+// TestStatisticsAreTurnedOffOverHTTP also checks that a series distinguishes a setting from its absence.
 func TestStatisticsAreTurnedOffOverHTTP(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -49,7 +49,7 @@ func TestOneCallerLeavesRoomForOthers(t *testing.T) {
 	}
 }
 
-// A database that does not answer takes no place of another one, also where all callers have one name.
+// A database that does not answer takes no place of another one, even if all callers have one name.
 func TestHungDatabaseLeavesRoomForOthers(t *testing.T) {
 	t.Parallel()
 	held, take := heldClient(t)

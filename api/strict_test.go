@@ -28,7 +28,7 @@ func as(role auth.Role, queues ...string) func(*api.Config) {
 	}
 }
 
-// What is checked is what is used: encoding/json takes a field in any case, and the last of repeated ones.
+// A body is decoded as it was checked: encoding/json takes a field in any case, and the last of repeated ones.
 func TestFieldIsTakenByItsExactNameAndOnce(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

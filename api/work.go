@@ -68,7 +68,7 @@ func (a *API) checkout(ctx context.Context, in *checkout) (*checkedOut, error) {
 	}
 	if ctx.Err() != nil { // no one receives the response
 		err = ctx.Err()
-	} else if p := requestOf(ctx).memory.hold(sizeOf(tasks)); p != nil {
+	} else if p := requestOf(ctx).reservation.resize(sizeOf(tasks)); p != nil {
 		err = p
 	}
 	if err != nil {

@@ -23,15 +23,15 @@ const (
 	reportTimeout = 30 * time.Second
 )
 
-// reportEvery is how often a server reports the workers that it hears of. A worker that is silent and holds nothing is
+// reportEvery is how often a server reports the workers that call it. A worker that is silent and holds nothing is
 // removed after silentAfter. A server that ends without removing its workers leaves them to be listed as dead.
 const (
 	reportEvery = 10 * time.Second
 	silentAfter = 6 * reportEvery
 )
 
-// workers keeps the registry's records of the workers that check out over HTTP. Requests only note in memory what they
-// did; run writes the records. It is safe for concurrent use.
+// workers keeps the registry's records of the workers that check out over HTTP. Requests only record their effects in
+// memory; run writes the records. It is safe for concurrent use.
 type workers struct {
 	control *control.Control
 	log     *slog.Logger
@@ -40,15 +40,15 @@ type workers struct {
 	callers map[string]*caller // by id
 	places  *callers.Places    // of callers, by queue
 	counted *callers.Places    // of their leases, by queue
-	full    bool               // the log says that there are too many
+	full    bool               // the log has a line that there are too many
 }
 
 // caller is a worker over HTTP.
 type caller struct {
 	control.Worker
-	heard time.Time // its last request
-	open  int       // its checkouts under way
-	held  map[uuid.UUID]lent
+	last time.Time // its last request
+	open int       // its checkouts under way
+	held map[uuid.UUID]lent
 }
 
 // lent is a lease that a caller holds.
@@ -63,13 +63,13 @@ func newWorkers(c *control.Control, log *slog.Logger) *workers {
 	}
 }
 
-// workerID returns the registry's id of a worker over HTTP. It differs from that of every other queue's worker, so that
-// a client cannot replace the record of a worker of a queue that it may not work on.
+// workerID returns the registry's id of a worker over HTTP. It differs from the id of every other queue's worker, so
+// that a client cannot replace the record of a worker of a queue that it may not work on.
 func workerID(queue, name string) string { return "http/" + url.PathEscape(queue) + "/" + name }
 
-// hear notes a request of a worker, with mu held, and returns it; nil if it has no name, its id is too long, or there
-// are too many.
-func (w *workers) hear(queue, name string, now time.Time) *caller {
+// record registers a request of a worker, with mu held, and returns the worker; nil if it has no name, its id is too
+// long, or there are too many.
+func (w *workers) record(queue, name string, now time.Time) *caller {
 	id := workerID(queue, name)
 	if name == "" || bounds.Text(id, 1, bounds.MaxReference, dbq.ErrOption, "worker's id") != nil {
 		return nil
@@ -87,15 +87,15 @@ func (w *workers) hear(queue, name string, now time.Time) *caller {
 			ID: id, Queue: queue, Started: now.UTC(), State: control.WorkerRunning, Remote: true}}
 		w.callers[id] = c
 	}
-	c.heard = now
+	c.last = now
 	return c
 }
 
-// checksOut notes that a worker begins to check out. It returns what to call with the tasks that it gets.
+// checksOut records that a worker begins to check out. The caller must call done with the tasks that the worker gets.
 func (w *workers) checksOut(queue, name string) (done func([]dbq.Task)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c := w.hear(queue, name, time.Now())
+	c := w.record(queue, name, time.Now())
 	if c == nil {
 		return func([]dbq.Task) {}
 	}
@@ -104,9 +104,9 @@ func (w *workers) checksOut(queue, name string) (done func([]dbq.Task)) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		c.open--
-		c.heard = time.Now()
+		c.last = time.Now()
 		for _, t := range tasks {
-			w.lend(c, t.Lease, c.heard)
+			w.lend(c, t.Lease, c.last)
 		}
 	}
 }
@@ -121,20 +121,20 @@ func (w *workers) lend(c *caller, l dbq.Lease, started time.Time) {
 	c.held[l.TaskID] = lent{l.Until, started}
 }
 
-// extended notes that a worker has extended a lease, perhaps one that another server has handed out.
+// extended records that a worker has extended a lease, perhaps one that another server has handed out.
 func (w *workers) extended(l held) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if c := w.hear(l.Queue, l.worker, time.Now()); c != nil {
+	if c := w.record(l.Queue, l.worker, time.Now()); c != nil {
 		w.lend(c, l.Lease, l.started)
 	}
 }
 
-// settled notes that an attempt has ended.
+// settled records that an attempt has ended.
 func (w *workers) settled(l held, failed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c := w.hear(l.Queue, l.worker, time.Now())
+	c := w.record(l.Queue, l.worker, time.Now())
 	if c == nil {
 		return
 	}
@@ -167,7 +167,7 @@ func (w *workers) take(now time.Time) (live []control.Worker, gone []string) {
 			}
 		}
 		c.Holding = len(c.held)
-		if c.open == 0 && c.Holding == 0 && now.Sub(c.heard) > silentAfter {
+		if c.open == 0 && c.Holding == 0 && now.Sub(c.last) > silentAfter {
 			delete(w.callers, id)
 			w.places.Release(c.Queue, 1)
 			gone, w.full = append(gone, id), false

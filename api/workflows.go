@@ -18,9 +18,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// maxSteps is the largest number of steps of a workflow that is enqueued or read over HTTP, and maxNeeds that of the
-// needs of all its steps. They fit a fan-out of as many steps that are gathered, and stop no writer for long: the rows
-// of a million needs take SQLite's only writer 10 seconds.
+// maxSteps is the largest number of steps of a workflow that is enqueued or read over HTTP, and maxNeeds the largest
+// number of needs of all its steps. They fit a fan-out of as many steps that are gathered, and stop no writer for long:
+// the rows of a million needs take SQLite's only writer 10 seconds.
 const (
 	maxSteps = 10_000
 	maxNeeds = 2 * maxSteps

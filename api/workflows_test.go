@@ -62,7 +62,7 @@ func TestWorkflowIsEnqueuedDrawnAndChanged(t *testing.T) {
 	tasks := steps(added)
 	path := workflows + "/" + added["id"].(string)
 	ship := s.must(200, "GET", "/v1/db/shop/tasks/"+tasks["ship"], "")
-	if ship["payload"] != `{"n": 7}` || ship["queue"] != "other" || ship["kind"] != "ship" || ship["waiting"] != true {
+	if ship["payload"] != `{"n": 7}` || ship["queue"] != "other" || ship["kind"] != "ship" || ship["blocked"] != true {
 		t.Errorf("the last step is %v", ship)
 	}
 	if pack := s.must(200, "GET", "/v1/db/shop/tasks/"+tasks["pack"], ""); pack["payload_base64"] != "/w==" ||
@@ -210,7 +210,7 @@ func TestWorkflowsAreSeenAndChangedAsAWhole(t *testing.T) {
 	} {
 		mailer.refused(404, "not-found", r[0], path+r[1], r[2])
 	}
-	// A key is that of a workflow with a step in another queue.
+	// A key belongs to a workflow with a step in another queue.
 	const one = `{"steps":[{"name":"x","queue":"mail"},{"name":"charge","queue":"mail"}]}`
 	mailer.refused(409, "duplicate", "POST", workflows, one, "Idempotency-Key", "k")
 

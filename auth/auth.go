@@ -1,9 +1,9 @@
 // Package auth authenticates the callers of dbq's HTTP API and decides what they may do.
 //
 // An Authenticator returns the Principal of a request. There are four: Tokens checks bearer tokens that are stored in
-// the database, Proxy trusts a proxy that has authenticated the user, Loopback accepts calls from the same machine,
-// and package auth/oidc verifies tokens of an identity provider. A Chain tries several. Protect puts an Authenticator
-// in front of a handler, which gets the principal from FromContext. Principal.May reports whether an action is allowed.
+// the database. Proxy trusts a proxy that has authenticated the user. Loopback accepts calls from the same machine.
+// Package auth/oidc verifies tokens of an identity provider. A Chain tries several. Protect puts an Authenticator in
+// front of a handler, which gets the principal from FromContext. Principal.May reports whether an action is allowed.
 package auth
 
 import (
@@ -78,8 +78,8 @@ type Principal struct {
 	// Queues are the only queues that the caller may touch, and Databases the only databases. Empty means all.
 	Queues    []string
 	Databases []string
-	// Payloads lets the caller see payloads, headers, results and the texts of errors when it reads tasks. Work hands out
-	// payloads without it.
+	// Payloads lets the caller see payloads, headers, results and the texts of errors when it reads tasks. Work hands
+	// out payloads without it.
 	Payloads bool
 }
 

@@ -52,28 +52,28 @@ func TestPrincipalKeepsToItsQueuesAndDatabases(t *testing.T) {
 	}
 }
 
-// says is an authenticator with one answer.
-type says struct {
+// answer is an authenticator with one answer.
+type answer struct {
 	name string
 	err  error
 }
 
-func (s says) Authenticate(*http.Request) (auth.Principal, error) {
+func (s answer) Authenticate(*http.Request) (auth.Principal, error) {
 	return auth.Principal{Name: s.name}, s.err
 }
 
 func TestChainEndsAtWrongCredentials(t *testing.T) {
 	t.Parallel()
 	away := errors.New("the database is away")
-	none, yes := says{err: auth.ErrUnauthenticated}, says{name: "ann"}
+	none, yes := answer{err: auth.ErrUnauthenticated}, answer{name: "ann"}
 	for _, c := range []struct {
 		chain auth.Chain
 		err   error
 	}{
 		{auth.Chain{none, yes}, nil},
-		{auth.Chain{yes, says{err: away}}, nil},
-		{auth.Chain{says{err: auth.Refused()}, yes}, auth.ErrUnauthenticated},
-		{auth.Chain{says{err: away}, yes}, away},
+		{auth.Chain{yes, answer{err: away}}, nil},
+		{auth.Chain{answer{err: auth.Refused()}, yes}, auth.ErrUnauthenticated},
+		{auth.Chain{answer{err: away}, yes}, away},
 		{auth.Chain{none, none}, auth.ErrUnauthenticated},
 		{nil, auth.ErrUnauthenticated},
 	} {

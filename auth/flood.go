@@ -14,8 +14,8 @@ const (
 	addressGroups = 64
 )
 
-// addressLimits limits what the addresses of callers may do, in groups, so that it takes little memory whatever
-// addresses there are. A flood from one address leaves the other groups alone. It is safe for concurrent use.
+// addressLimits limits the requests of callers' addresses, in groups, so that it takes little memory whatever addresses
+// there are. A flood from one address leaves the other groups alone. It is safe for concurrent use.
 type addressLimits struct {
 	seed   maphash.Seed // secret: a caller cannot choose the group of another
 	groups []*rate.Limiter

@@ -62,8 +62,8 @@ func NewTokens(c *dbq.Client) *Tokens {
 
 // NewToken describes a token to create.
 type NewToken struct {
-	// Name describes what the token is for, in 1 to 100 characters. Names need not be unique: a new token can have the
-	// name of the one that it replaces.
+	// Name describes the purpose of the token, in 1 to 100 characters. Names need not be unique: a new token can have
+	// the name of the one that it replaces.
 	Name string
 	Role Role
 	// Queues and Databases restrict the token to up to 20 names each, and Payloads lets it see payloads; see Principal.

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// A result is what one contender reached: of each figure the median, the minimum and the maximum of the rounds.
+// A result has the figures of one contender: of each, the median, the minimum and the maximum of the rounds.
 type result struct {
 	Group     string                `json:"group"`
 	Contender string                `json:"contender"`
@@ -75,7 +75,7 @@ func saved(directory string) (r report, err error) {
 	return r, err
 }
 
-// results returns what the contenders reached.
+// results returns the figures of the contenders.
 func (s samples) results(entries []*entry) []result {
 	var all []result
 	for _, e := range entries {

@@ -33,7 +33,7 @@ var refused = []netip.Prefix{
 	netip.MustParsePrefix("fec0::/10"), // site-local
 }
 
-// isPublic reports whether an address is one that anybody on the internet can have.
+// isPublic reports whether an address is public on the internet.
 func isPublic(a netip.Addr) bool {
 	return a.IsGlobalUnicast() && !a.IsPrivate() &&
 		!slices.ContainsFunc(refused, func(p netip.Prefix) bool { return p.Contains(a) })

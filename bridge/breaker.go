@@ -38,7 +38,7 @@ func newBreaker(failures int, pause time.Duration) *breaker {
 // open reports whether the breaker would refuse a call.
 func (b *breaker) open() bool { return b.State() == gobreaker.StateOpen }
 
-// allow counts a call, unless the breaker refuses it. done must be called with its outcome, and ended at its end, also
+// allow counts a call, unless the breaker refuses it. done must be called with its outcome, and ended at its end, even
 // if it panics: it would be under way for ever, and as the trial of an open breaker it would be the last call.
 func (b *breaker) allow() (done func(error), ended func(), err error) {
 	report, err := b.Allow()

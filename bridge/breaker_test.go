@@ -27,7 +27,7 @@ func (p *panicking) Enqueue(ctx context.Context, ts []dbq.NewTask) ([]dbq.Enqueu
 	return p.Enqueuer.Enqueue(ctx, ts)
 }
 
-// TestBreakerClosesAfterAPanic lets the trial of an open breaker panic.
+// TestBreakerClosesAfterAPanic makes the trial of an open breaker panic.
 func TestBreakerClosesAfterAPanic(t *testing.T) {
 	t.Parallel()
 	near, far := dbqtest.New(t), dbqtest.New(t)

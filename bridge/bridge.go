@@ -14,7 +14,7 @@
 // Receiver there.
 //
 // No error or log line of this package contains a secret, the path or query of a URL, or a payload. The result of a
-// Webhook's task contains what the endpoint responds.
+// Webhook's task contains the endpoint's response.
 package bridge
 
 import (
@@ -26,7 +26,7 @@ import (
 // ErrConfig is returned for a configuration with an invalid field. It matches dbq.ErrInvalid too.
 var ErrConfig error = &errs.InvalidError{Text: "bridge: invalid configuration"}
 
-// invalid returns ErrConfig with what is wrong, and how to correct it.
+// invalid returns ErrConfig with the problem and its correction.
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrConfig}, args...)...)
 }

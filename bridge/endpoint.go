@@ -25,8 +25,8 @@ import (
 // Requests go only to allowed hosts and to public addresses. They ignore the environment's proxy settings and do not
 // follow redirects.
 type Endpoint struct {
-	// URL is where the messages are POSTed. It must be https, unless PlainHTTP allows http. It may contain a token in its
-	// path or query, but no user and password: set Header instead.
+	// URL is the address to which the messages are POSTed. It must be https, unless PlainHTTP allows http. It may
+	// contain a token in its path or query, but no user and password: set Header instead.
 	URL string
 	// Secrets sign each message. Rotate a secret in three steps: add the new one here, replace the old one at the
 	// receiver, remove it here.
@@ -51,8 +51,8 @@ type Endpoint struct {
 	// MaxFailures is the number of consecutive failures after which the circuit breaker opens. A failure is a network
 	// error or a status of 500 and above. The default is 5.
 	MaxFailures int
-	// Pause is how long the circuit breaker stays open. Meanwhile the worker checks out no tasks, and those that it holds
-	// are released without using an attempt. Then one request tries the endpoint. The default is 10 seconds.
+	// Pause is how long the circuit breaker stays open. Meanwhile the worker checks out no tasks, and those that it
+	// holds are released without using an attempt. Then one request tries the endpoint. The default is 10 seconds.
 	Pause time.Duration
 }
 
@@ -110,7 +110,7 @@ func newSender(e Endpoint) (*sender, error) {
 	}, nil
 }
 
-// allowed reports whether one of the hosts is that of the URL.
+// allowed reports whether the URL's host is one of the hosts.
 func allowed(u *url.URL, hosts []string) bool {
 	if len(hosts) == 0 {
 		return true
@@ -130,7 +130,7 @@ func allowed(u *url.URL, hosts []string) bool {
 	})
 }
 
-// response is what an endpoint returned.
+// response is an endpoint's response.
 type response struct {
 	status     int
 	retryAfter time.Duration // 0 is none

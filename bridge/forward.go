@@ -39,13 +39,13 @@ func (to toQueue) Enqueue(ctx context.Context, ts []dbq.NewTask) ([]dbq.Enqueued
 type ForwarderConfig struct {
 	// To gets the tasks.
 	To Enqueuer
-	// Window is how long the far side recognizes a task that is forwarded again. A task that is to be forwarded again
+	// Window is how long the far side recognizes a task that is forwarded again. A task that would be forwarded again
 	// later than nine tenths of it after the first time is parked instead. It must not be longer than the Window of the
 	// Receiver. The default is 7 days. Each task costs a row of dbq_unique_key at the far side for this time and a day.
 	Window time.Duration
 	// Rejected is the action for a task that the far side refuses, because its payload is too large, or because the far
-	// queue has another task with its reference, and for one that was forwarded MaxHops times. It is Park, the default,
-	// or Poison.
+	// queue has another task with its reference. It also applies to a task that was forwarded MaxHops times. It is
+	// Park, the default, or Poison.
 	Rejected Action
 	// MaxFailures is after how many failed calls in a row the circuit breaker opens, as for Endpoint. The default is 3.
 	MaxFailures int
@@ -197,7 +197,7 @@ func (f *Forwarder) failed(ctx context.Context, err error) dbq.Outcome {
 	return dbq.Failed(err)
 }
 
-// isOutage reports whether an error says that the far side is not available, for any task.
+// isOutage reports whether an error means that the far side is not available, for any task.
 func isOutage(ctx context.Context, err error) bool {
 	if errors.Is(err, dbq.ErrInvalid) {
 		return false
@@ -234,7 +234,7 @@ func (f *Forwarder) forwarded(t *dbq.Task, sent *dbq.NewTask, added dbq.Enqueued
 	return dbq.Completed(result)
 }
 
-// farTask is what is known about a task at the far side.
+// farTask has the known facts about a task at the far side.
 type farTask struct {
 	ID        uuid.UUID `json:"id"`
 	Duplicate bool      `json:"duplicate"`
@@ -294,7 +294,7 @@ func (f *Forwarder) remember(ctx context.Context, t *dbq.Task) error {
 	return cmp.Or(err, failed)
 }
 
-// forget takes back what remember has stored at the first try, if the far side cannot have the task.
+// forget removes the record of remember at the first try, if the far side cannot have the task.
 func (f *Forwarder) forget(ctx context.Context, t *dbq.Task, err error) {
 	var dial *net.OpError
 	unsent := errors.Is(err, errPaused) || errors.Is(err, dbq.ErrUnavailable) ||

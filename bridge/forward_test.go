@@ -290,8 +290,8 @@ func (a *away) Enqueue(ctx context.Context, ts []dbq.NewTask) ([]dbq.Enqueued, e
 	return a.Enqueuer.Enqueue(ctx, ts)
 }
 
-// TestOutageOfTheFarSideUsesNoWindow forwards tasks after an outage that is longer than the window: those that were
-// tried in vain, and those that the circuit breaker kept back.
+// TestOutageOfTheFarSideUsesNoWindow forwards tasks after an outage that is longer than the window: the ones that were
+// tried and failed, and the ones that the circuit breaker kept back.
 func TestOutageOfTheFarSideUsesNoWindow(t *testing.T) {
 	t.Parallel()
 	for _, failures := range []int{1, 1000} {

@@ -27,17 +27,17 @@ type ReceiverConfig struct {
 	Queue *dbq.Queue
 	// Secrets are the secrets that senders may sign with.
 	Secrets []Secret
-	// Tolerance is how far the timestamp of a message may be from this process's clock, in whole seconds. The default is 5
-	// minutes.
+	// Tolerance is how far the timestamp of a message may be from this process's clock, in whole seconds. The default
+	// is 5 minutes.
 	Tolerance time.Duration
-	// Window is how long a message is recognized when it is repeated, even if its task has completed and was removed. It
-	// must be at least twice Tolerance. The default is 7 days. Each message costs a row of dbq_unique_key for this time
-	// and a day.
+	// Window is how long a message is recognized when it is repeated, even if its task has completed and was removed.
+	// It must be at least twice Tolerance. The default is 7 days. Each message costs a row of dbq_unique_key for this
+	// time and a day.
 	Window time.Duration
 	// Kind is the kind of the tasks.
 	Kind string
-	// KindFromType makes the field "type" of the message the kind, if the message is a JSON object that has one and it is
-	// a valid kind.
+	// KindFromType makes the field "type" of the message the kind, if the message is a JSON object that has one and it
+	// is a valid kind.
 	KindFromType bool
 	// Tasks makes the Receiver the far side of a Forwarder: each message contains tasks, with their kinds, references
 	// and other fields. Kind and KindFromType are then ignored.
@@ -51,7 +51,8 @@ type ReceiverConfig struct {
 	// read, so at most MaxRequests times MaxBody bytes are in memory. A message that has taken more than a second to
 	// arrive makes room for another and gets 408. The default is 100.
 	MaxRequests int
-	// Logger gets a line for each message that could not be enqueued because of the database. The default is slog.Default.
+	// Logger gets a line for each message that could not be enqueued because of the database. The default is
+	// slog.Default.
 	Logger *slog.Logger
 }
 
@@ -252,7 +253,7 @@ func refuse(status int, name, detail string) *wire.Problem {
 	return &wire.Problem{Type: wire.Prefix + name, Title: http.StatusText(status), Status: status, Detail: detail}
 }
 
-// refusedField returns which field of a task an error is about. The error itself may have a part of the message.
+// refusedField returns the field of a task that an error is about. The error itself may have a part of the message.
 func refusedField(err error) string {
 	for _, field := range []error{
 		dbq.ErrPayloadSize, dbq.ErrHeaders, dbq.ErrReference, dbq.ErrKind, dbq.ErrKey, dbq.ErrPriority, dbq.ErrMaxAttempts,

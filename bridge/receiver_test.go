@@ -107,7 +107,7 @@ func TestReceiverEnqueuesOnce(t *testing.T) {
 	}
 }
 
-// The kind is that of the field "type", not of one whose name is written in another case.
+// The field "type" has the kind, not one whose name is written in another case.
 func TestReceiverTakesTheKindFromTheFieldType(t *testing.T) {
 	t.Parallel()
 	db, secret := dbqtest.New(t), bridge.NewSecret()

@@ -159,7 +159,7 @@ func readMessage(h http.Header, now time.Time, tolerance time.Duration) (m messa
 	return m, nil
 }
 
-// notGraphic matches what an id cannot have: it becomes part of a reference.
+// notGraphic matches characters that an id cannot have: it becomes part of a reference.
 func notGraphic(r rune) bool { return r == unicode.ReplacementChar || !unicode.IsGraphic(r) }
 
 // verify refuses a message that none of the secrets has signed. How long it takes does not depend on the signatures'

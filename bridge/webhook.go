@@ -18,7 +18,7 @@ import (
 	"github.com/dbq-go/dbq/worker"
 )
 
-// Action is what happens to a task after a response outside 200 to 299.
+// Action determines the outcome of a task after a response outside 200 to 299.
 type Action string
 
 // The actions.
@@ -35,7 +35,7 @@ const (
 // WebhookConfig configures a Webhook. For every field but Endpoint, zero means the documented default.
 type WebhookConfig struct {
 	Endpoint
-	// ContentType is that of the payloads. The default is application/json for payloads that are JSON, and
+	// ContentType is the content type of the payloads. The default is application/json for payloads that are JSON, and
 	// application/octet-stream for others.
 	ContentType string
 	// Rejected is the action for statuses that a retry would not change: 300 to 499, except 408, 425 and 429. It is

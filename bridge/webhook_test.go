@@ -167,7 +167,7 @@ func TestWebhookPausesTheQueueOnRequest(t *testing.T) {
 	}
 }
 
-// TestBreakerKeepsAttempts lets an endpoint fail and then return, with more tasks than the breaker lets through.
+// TestBreakerKeepsAttempts makes an endpoint fail and then return, with more tasks than the breaker lets through.
 func TestBreakerKeepsAttempts(t *testing.T) {
 	t.Parallel()
 	db := dbqtest.New(t)
@@ -211,7 +211,7 @@ func TestBreakerKeepsAttempts(t *testing.T) {
 	db.WantTasks("q", dbq.StateCompleted, tasks)
 }
 
-// TestNothingSecretIsShown plants secrets in all parts of a configuration and lets requests fail in every way.
+// TestNothingSecretIsShown plants secrets in all parts of a configuration and makes requests fail in every way.
 func TestNothingSecretIsShown(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer

@@ -57,7 +57,7 @@ check "gofmt" "gofmt -w the files below" formatted
 check "go mod tidy" "go mod tidy, here, in bench or in console/browser" modules go mod tidy -diff
 check "go vet" "see below" modules go vet ./...
 check "staticcheck (staticcheck.conf)" "see below" modules go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
-check "rules: imports, sizes, go.sum" "see below; the rules stand in ci/rules" go test -count=1 ./ci/rules
+check "rules: imports, sizes, go.sum" "see below; the rules are in ci/rules" go test -count=1 ./ci/rules
 check "generated files" "go generate ./... and commit what it wrote" generated
 check "scripts" "see below" scripts
 

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034
-# Which engines are tested how. What make test starts stands in engines/programs.go.
+# Which engines are tested how. engines/programs.go lists the servers that make test starts.
 CI_NEWEST="postgres18 mysql97 mariadb118"        # each change is tested on these and on SQLite
 CI_OLDEST="postgres15 mariadb1011"               # and a fifth of the laws on the oldest versions
 CI_CONTAINERS="postgres18 mysql97 mariadb118"    # make test-all tests these in containers as well

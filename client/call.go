@@ -106,7 +106,8 @@ func once(ctx context.Context, timeout time.Duration, do func(ctx context.Contex
 	return do(ctx)
 }
 
-// pauseFor returns how long to wait after an error: at least the given pause with jitter, and what the server requests.
+// pauseFor returns how long to wait after an error: at least the given pause with jitter, and the pause that the server
+// requests.
 func pauseFor(err error, pause time.Duration) time.Duration {
 	var p *Problem
 	if errors.As(err, &p) {
@@ -115,8 +116,8 @@ func pauseFor(err error, pause time.Duration) time.Duration {
 	return pause + rand.N(pause/2+1)
 }
 
-// readProblem reads a response that reports an error. The texts of known problems are those of this program, so the
-// server cannot put anything into them.
+// readProblem reads a response that reports an error. The texts of known problems come from this program, so the server
+// cannot put anything into them.
 func readProblem(response *http.Response, token string) error {
 	wait := duration.RetryAfter(response.Header.Get("Retry-After"), time.Now())
 	p := &Problem{Status: response.StatusCode, RetryAfter: min(wait, maxRetryAfter)}

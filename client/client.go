@@ -7,8 +7,8 @@
 //	w := worker.Worker{Queue: c.Queue("mail"), Handler: mux}
 //	err = w.Run(ctx) // until ctx ends; then it drains
 //
-// Calls return the errors of package dbq, such as dbq.ErrDuplicate. docs/clients.md lists what only a program with
-// access to the database can do.
+// Calls return the errors of package dbq, such as dbq.ErrDuplicate. docs/clients.md lists the calls that need access to
+// the database.
 package client
 
 import (
@@ -36,8 +36,8 @@ var ErrConfig error = &errs.InvalidError{Text: "client: invalid configuration"}
 
 // Config configures a Client. For every field, zero means the documented default.
 type Config struct {
-	// URL is the address of the server, with the prefix of the API if it has one. It must not contain a user, a query or
-	// a fragment. The default is http://127.0.0.1:8321.
+	// URL is the address of the server, with the prefix of the API if it has one. It must not contain a user, a query
+	// or a fragment. The default is http://127.0.0.1:8321.
 	URL string
 	// Database is the name of the database on the server. The default is "default".
 	Database string
@@ -47,17 +47,17 @@ type Config struct {
 	// TokenFile is a file with the token, which is read for each request, so that it can be replaced. Set Token or
 	// TokenFile, not both.
 	TokenFile string
-	// HTTPClient sends the requests, for example through a Transport with certificate authorities of your own. The client
-	// uses a copy that follows no redirects. It must not limit requests to less than a Worker's PollMax. The default has
-	// a Transport of its own.
+	// HTTPClient sends the requests, for example through a Transport with certificate authorities of your own. The
+	// client uses a copy that follows no redirects. It must not limit requests to less than a Worker's PollMax. The
+	// default has a Transport of its own.
 	HTTPClient *http.Client
 	// RetryFor is how long a call is repeated, with pauses that grow from 0.1 to 10 seconds, while the server does not
 	// answer or cannot serve it. A call also ends with its context. The default is 30 seconds; a negative value repeats
 	// nothing. A worker repeats its own requests for as long as it runs.
 	RetryFor time.Duration
-	// MaxResponse is the largest response that is read, in bytes. It must exceed the largest task as JSON. If the tasks of
-	// a checkout exceed it, each has lost an attempt, and a worker then leases its tasks one by one. The default is 64
-	// MiB.
+	// MaxResponse is the largest response that is read, in bytes. It must exceed the largest task as JSON. If the tasks
+	// of a checkout exceed it, each has lost an attempt, and a worker then leases its tasks one by one. The default is
+	// 64 MiB.
 	MaxResponse int64
 	// Logger gets a line for each call that is repeated. No line contains a token or a payload. The default is
 	// slog.Default.

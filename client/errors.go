@@ -23,8 +23,8 @@ import (
 // errors.Is matches the errors of package dbq that it stands for, such as dbq.ErrDuplicate for "duplicate", and
 // dbq.ErrDenied for "unauthenticated".
 type Problem struct {
-	// Type is the problem's name, as docs/http.md lists them, such as "lease-lost". It is "" if the response is not one of
-	// dbq serve, as from a proxy.
+	// Type is the problem's name, as docs/http.md lists them, such as "lease-lost". It is "" if the response is not one
+	// of dbq serve, as from a proxy.
 	Type string
 	// Status is the status of the response.
 	Status int
@@ -37,13 +37,13 @@ type Problem struct {
 	means []error
 }
 
-// Error returns what failed and how to correct it. It never contains a token.
+// Error describes the failure and its correction. It never contains a token.
 func (p *Problem) Error() string { return p.text }
 
 // Unwrap returns the errors of package dbq.
 func (p *Problem) Unwrap() []error { return p.means }
 
-// place and message match what is shown of the fields of a wire.
+// place and message match the shown parts of the fields of a wire.
 var (
 	place   = regexp.MustCompile(`^[A-Za-z0-9_.\[\]-]{1,100}$`)
 	message = regexp.MustCompile(`^[A-Za-z0-9_"(){}%/=<>.,;: -]{1,200}$`)

@@ -20,7 +20,7 @@ const defaultParallel = 6
 // ErrNoCase is returned by Check if Harness.Match matches no case.
 var ErrNoCase = errors.New("conformance: no case matches")
 
-// A Progress receives what Check reports while it runs.
+// A Progress receives the reports of Check while it runs.
 type Progress struct {
 	// Report has everything except the results and their duration; it is complete before the first case.
 	Report Report

@@ -17,8 +17,8 @@
 //	}
 //
 // The suite can miss a defect, but is meant never to fail on a dialect without defects. It does not depend on an
-// engine's name: the fields of Harness exclude what an engine cannot do, and reports give the reason. The laws are in
-// conformance/cases.
+// engine's name: the fields of Harness exclude cases that an engine cannot run, and reports give the reason. The laws
+// are in conformance/cases.
 package conformance
 
 import (

@@ -93,7 +93,7 @@ var registerMutants = sync.OnceFunc(func() {
 	}
 })
 
-// runNamed runs cases of the suite on a scheme and returns what became of each.
+// runNamed runs cases of the suite on a scheme and returns the result of each.
 func runNamed(t *testing.T, scheme string, names []string) []Result {
 	s := newSuite(Harness{DSN: func(dir string) string { return scheme + ":" + filepath.Join(dir, "queue.db") }, Seed: 1})
 	s.dir, s.patience = t.TempDir(), mutantPatience
@@ -109,8 +109,8 @@ func runNamed(t *testing.T, scheme string, names []string) []Result {
 	return out
 }
 
-// mutantPatience is that of the cases here: some mutants make a case wait for what never comes. The sound dialect
-// passes with it, too, so that no mutant is caught for want of it.
+// mutantPatience is the patience of the cases here: some mutants make a case wait for what never comes. The sound
+// dialect passes with it, too, so that no mutant is caught for want of it.
 const mutantPatience = 5 * time.Second
 
 // raceFor is how long a case that finds a mutant by chance is repeated. On a quiet machine it needs a few seconds.

@@ -4,7 +4,7 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 )
 
-// ownRun are laws that run the dialect's private statements, whose values only the dialect knows before.
+// ownRun are laws that run the dialect's private statements, whose values only the dialect can provide.
 var ownRun = map[string]string{"one": "Lease/StaleFenceCannotSettle", "uniform": "Lease/ManyCompletedTogether"}
 
 // textMutants have one text that the core could not bind, each in another place.

@@ -75,7 +75,7 @@ func (r Result) String() string {
 	return line
 }
 
-// Server returns what was tested: the product, its version, and a pooler in front of it.
+// Server describes the tested server: the product, its version, and a pooler in front of it.
 func (r Report) Server() string {
 	if r.Pooler == "" {
 		return r.Product + " " + r.Version
@@ -141,7 +141,7 @@ func (r Report) conflicts() string {
 }
 
 // WriteText writes the report for people: a table of the groups, the skipped cases with the reasons, and each broken
-// law with what was observed instead. Its last line is the verdict.
+// law with the observation. Its last line is the verdict.
 func (r Report) WriteText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, dialect %s, dbq %s\nstrategies %s, %s, seed %d, load %d\nconflicts retried: %s\n\n", r.Server(),

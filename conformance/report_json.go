@@ -56,7 +56,7 @@ func (r Report) json() reportJSON {
 		conflicts, r.Verdict(), r.Leftovers, r.Results}
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote.
+// UnmarshalJSON reads the output of MarshalJSON.
 func (r *Report) UnmarshalJSON(data []byte) error {
 	var j reportJSON
 	if err := json.Unmarshal(data, &j); err != nil {
@@ -74,7 +74,7 @@ func (r Result) MarshalJSON() ([]byte, error) {
 		r.Conflicts, seconds(r.Duration)})
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote. The case has its names and its law, and cannot be run.
+// UnmarshalJSON reads the output of MarshalJSON. The case has its names and its law, and cannot be run.
 func (r *Result) UnmarshalJSON(data []byte) error {
 	var j resultJSON
 	if err := json.Unmarshal(data, &j); err != nil {
@@ -124,7 +124,7 @@ func (r Report) WriteJSON(w io.Writer) error {
 	return err
 }
 
-// ReadReport reads what WriteJSON wrote.
+// ReadReport reads the output of WriteJSON.
 func ReadReport(from io.Reader) (Report, error) {
 	var r Report
 	if err := json.NewDecoder(from).Decode(&r); err != nil {

@@ -29,7 +29,7 @@ type suite struct {
 	patience time.Duration // see cases.Env
 
 	mu     sync.Mutex
-	left   []cases.Object // what must still be removed
+	left   []cases.Object // objects that must still be removed
 	shares bool           // the shared tables are in left
 
 	sharedRuns sync.Mutex // cases with shared tables run one at a time
@@ -117,7 +117,8 @@ func (s *suite) run(ctx context.Context, c cases.Case, strategy dialect.Strategy
 		Processes: s.h.Processes, OddSession: s.h.OddSession, Transactions: s.h.Transactions,
 		Cluster: (*cases.Cluster)(s.h.Cluster)}
 	if c.SharedTables {
-		// MariaDB briefly locks the first row after a range, so a checkout can skip another case's task in the same table.
+		// MariaDB briefly locks the first row after a range, so a checkout can skip another case's task in the same
+		// table.
 		s.sharedRuns.Lock()
 		defer s.sharedRuns.Unlock()
 		env.DSN, env.Prefix = s.shared()
@@ -152,7 +153,7 @@ func (s *suite) leave(objects ...cases.Object) {
 	s.left = append(s.left, objects...)
 }
 
-// sweep tries once more to remove the remaining tables, and returns the names of those that it could not remove.
+// sweep tries again to remove the remaining tables, and returns the names of the ones that it could not remove.
 func (s *suite) sweep(ctx context.Context) (names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

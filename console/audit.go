@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// auditView is what the page of the audit shows.
+// auditView is the content of the audit's page.
 type auditView struct {
 	refusal
 	Queue, Action, By, Task, Since, Until string // the filter

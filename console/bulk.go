@@ -16,8 +16,8 @@ import (
 const (
 	// previewTo is how far a preview counts, in each state: more would take longer than a page may.
 	previewTo = 5_000
-	// bulkPart is how many tasks change in one transaction, and bulkTime how long a request goes on with the next part.
-	// The page then shows the progress and continues.
+	// bulkPart is the number of tasks that change in one transaction. bulkTime limits how long a request continues with
+	// the next part. The page then shows the progress and continues.
 	bulkPart = 2_000
 	bulkTime = 5 * time.Second
 )
@@ -52,7 +52,7 @@ func (v *visit) bulkOf() (page bulkView, f admin.Filter, err error) {
 	return page, f, err
 }
 
-// bulkPage counts the tasks that an action would change, and asks for a confirmation.
+// bulkPage counts the tasks that an action would change, and requests a confirmation.
 func (c *Console) bulkPage(v *visit) error {
 	page, f, err := v.bulkOf()
 	if err != nil {

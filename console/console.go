@@ -35,13 +35,13 @@ import (
 
 // Config configures a Console.
 type Config struct {
-	// Databases are the clients by the names that paths use: 1 to 32 lower-case letters, digits, - and _, the first one a
-	// letter. The console does not close them.
+	// Databases are the clients by the names that paths use: 1 to 32 lower-case letters, digits, - and _, the first one
+	// a letter. The console does not close them.
 	Databases map[string]*dbq.Client
 	// Authenticator finds the user of each request. It is required. If it accepts bearer tokens, users can sign in with
 	// one: the console keeps it in a cookie that no script can read. Pages to read accept such a session for up to 10
-	// seconds without asking again; forms always ask. The request that asks for a session has the header Authorization
-	// and no other.
+	// seconds without asking again; forms always ask. The request for a session has the header Authorization and no
+	// other.
 	Authenticator auth.Authenticator
 	// Prefix is the path below which the console is served, such as "/dbq". The default is the root.
 	Prefix string
@@ -51,17 +51,17 @@ type Config struct {
 	Redactions []redaction.Rule
 	// Timeout limits the time of each request, including its calls to a database. The default is 30 seconds.
 	Timeout time.Duration
-	// MaxRequests limits the requests that run at once. Others get a page with the status 503. Each user may use as many
-	// as are free: one that takes all that it can gets half of them, the next one half of the rest, and so on. The same
-	// applies to the large forms that arrive, and, for each address, to the credentials that are checked. The default is
-	// 100.
+	// MaxRequests limits the requests that run at once. Others get a page with the status 503. Each user may use as
+	// many as are free: one that takes all that it can gets half of them, the next one half of the rest, and so on. The
+	// same applies to the large forms that arrive, and, for each address, to the credentials that are checked. The
+	// default is 100.
 	MaxRequests int
 	// CallerRate limits the forms that each user may send per second, and the attempts to sign in from each address.
-	// CallerBurst is how many may come at once; its default is those of one second. The default is no limit.
+	// CallerBurst is how many may come at once; its default is the requests of one second. The default is no limit.
 	CallerRate  float64
 	CallerBurst int
-	// Proxies are the addresses of proxies that end TLS, such as 10.1.2.3/32. If a request comes from one of them and its
-	// X-Forwarded-Proto is https, browsers get cookies that they send by HTTPS only.
+	// Proxies are the addresses of proxies that end TLS, such as 10.1.2.3/32. If a request comes from one of them and
+	// its X-Forwarded-Proto is https, browsers get cookies that they send by HTTPS only.
 	Proxies []netip.Prefix
 }
 

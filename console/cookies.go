@@ -14,7 +14,7 @@ import (
 // The names of the cookies, without their prefix.
 const (
 	sessionCookie = "dbq_session" // the number of parts, and the first part of the bearer token of a signed-in user
-	flashCookie   = "dbq_message" // what the next page says, once
+	flashCookie   = "dbq_message" // the message of the next page, once
 )
 
 // Browsers keep cookies of up to 4,096 bytes, with their name and attributes. The tokens of identity providers can be
@@ -95,8 +95,8 @@ func (c *Console) setSession(w http.ResponseWriter, r *http.Request, token strin
 	return nil
 }
 
-// setCookie sets a cookie that no script can read and no other site's page sends. An age of 0 is that of the browser's
-// session, a negative one removes it.
+// setCookie sets a cookie that no script can read and no other site's page sends. With an age of 0, the cookie lasts as
+// long as the browser's session; a negative one removes it.
 func (c *Console) setCookie(w http.ResponseWriter, r *http.Request, name, value string, age int) {
 	http.SetCookie(w, &http.Cookie{
 		Name: c.cookieName(r, name), Value: value, Path: c.cfg.Prefix + "/", MaxAge: age, HttpOnly: true,

@@ -25,7 +25,7 @@ func (longTokens) Authenticate(r *http.Request) (auth.Principal, error) {
 	return auth.Principal{Name: "user-" + token[:1], Role: auth.Viewer}, nil
 }
 
-// TestLongTokensFitTheCookies signs in with tokens of all lengths, as those of identity providers are, one after the
+// TestLongTokensFitTheCookies signs in with tokens of all lengths, as identity providers issue them, one after the
 // other: no part of an earlier token stays. A browser keeps no cookie of more than 4,096 bytes.
 func TestLongTokensFitTheCookies(t *testing.T) {
 	t.Parallel()

@@ -78,7 +78,7 @@ func TestPreparedOverviewReadsNothing(t *testing.T) {
 	}
 }
 
-// TestOpenOverviewCostsLessThanAStatementASecond has 100 queues and several browsers, each of which asks for the
+// TestOpenOverviewCostsLessThanAStatementASecond has 100 queues and several browsers, each of which requests the
 // overview more often than a browser does. The signed-in user is one of them all: each further one costs a statement in
 // 10 seconds.
 func TestOpenOverviewCostsLessThanAStatementASecond(t *testing.T) {

@@ -18,18 +18,18 @@ const (
 	countLeast = 100
 )
 
-// A count is shown to all visitors for countEach for each statement that it took: that leaves a half of a statement a
-// second for what is listed, for the plots and for the users who are signed in.
+// A count is shown to all visitors for countEach for each statement that it took: that leaves half a statement a second
+// for the lists, for the plots and for the users who are signed in.
 const countEach = 2 * time.Second
 
 // A visitor waits for a count for at most countPatience, and then gets the last one. In a table of millions of tasks a
-// count can take two seconds. countOld is when a page says how old it is.
+// count can take two seconds. countOld is the age from which a page shows its age.
 const (
 	countPatience = 100 * time.Millisecond
 	countOld      = time.Minute
 )
 
-// counted are the tasks of each queue, and what happened in its last hour.
+// counted has the numbers of tasks of each queue, and its statistics of the last hour.
 type counted struct {
 	At    time.Time
 	Stats []admin.QueueStats
@@ -42,7 +42,7 @@ func keepCounted(c counted) time.Duration {
 	return time.Duration(store.StatsStatements(len(c.Stats))) * countEach
 }
 
-// count reads the tasks of each queue, and what happened in its last hour.
+// count reads the numbers of tasks of each queue, and its statistics of the last hour.
 func (d *database) count(ctx context.Context) (c counted, err error) {
 	if c.Stats, err = d.stats(ctx); err != nil {
 		return c, err

@@ -35,7 +35,7 @@ type machineEdge struct {
 // The size of a state's box and of the drawing; see templates/task.html.
 const boxWidth, boxHeight = 124, 32
 
-// boxAt is where the drawing has each state: changes that are a straight line cross no third box.
+// boxAt has the position of each state in the drawing: changes that are a straight line cross no third box.
 var boxAt = map[dbq.State][2]int{
 	dbq.StateCreated: {68, 24}, dbq.StateProcessing: {300, 24}, dbq.StateCompleted: {532, 24},
 	dbq.StateError: {300, 126}, dbq.StatePoison: {532, 126},

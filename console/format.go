@@ -85,7 +85,7 @@ type content struct {
 	Cut    bool // Text is only the beginning
 }
 
-// Bounds of what a page shows of a payload.
+// Bounds of the parts of a payload that a page shows.
 const (
 	maxShown    = 64 << 10 // bytes of it
 	maxIndented = 4 * maxShown
@@ -141,15 +141,15 @@ func mayIndent(b []byte) bool {
 	return depth <= maxDepth && size <= maxIndented
 }
 
-// stateNote returns what a task's state alone does not say.
+// stateNote returns a fact about a task that its state alone does not show.
 func stateNote(t dbq.Task) string {
 	switch {
 	case t.Cancelled:
 		return "cancelled"
 	case t.Parked():
 		return "parked"
-	case t.Waiting:
-		return "waits for other steps"
+	case t.Blocked:
+		return "blocked by other steps"
 	}
 	return ""
 }

@@ -95,7 +95,7 @@ func graphOf(w workflow.Info, here uuid.UUID) graph {
 	return g
 }
 
-// stepsOf returns the steps of a workflow with what they need.
+// stepsOf returns the steps of a workflow with their needs.
 func stepsOf(w workflow.Info) (rows []stepRow) {
 	at := map[uuid.UUID]int{} // of a task, in rows
 	for _, s := range w.Steps {

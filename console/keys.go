@@ -20,7 +20,7 @@ const (
 	keysShown = 100
 )
 
-// keyRow is a key of a queue: what runs, what waits, and why.
+// keyRow is a key of a queue: the running and waiting tasks, and why these wait.
 type keyRow struct {
 	Key     string
 	Running int
@@ -32,7 +32,7 @@ type keyRow struct {
 	First   dbq.Task // the task that must end before the next one starts, in a queue with an order
 }
 
-// keysPage shows the keys of a queue with the most running and waiting tasks, and what each waits for.
+// keysPage shows the keys of a queue with the most running and waiting tasks, and the reason why each waits.
 func (c *Console) keysPage(v *visit) error {
 	queue := v.named("queue")
 	if err := v.need(auth.Read, queue); err != nil {
@@ -102,7 +102,7 @@ func keyRows(tasks []dbq.Task, l admin.QueueLimits, now time.Time) (out []keyRow
 			r.Stuck++
 		case t.State == dbq.StateProcessing:
 			r.Running++
-		case t.Waiting || t.Due.After(now):
+		case t.Blocked || t.Due.After(now):
 			r.Later++
 		default:
 			r.Waiting++

@@ -10,7 +10,7 @@ import (
 	"github.com/dbq-go/dbq/schedule"
 )
 
-// listed is what operators have set, the workers and the schedules.
+// listed has the settings of operators, the workers and the schedules.
 type listed struct {
 	Queues    []admin.QueueInfo
 	Workers   []admin.WorkerInfo
@@ -40,7 +40,7 @@ func (l listed) seenBy(v *visit) listed {
 	}
 }
 
-// listed returns what is listed and the user may see.
+// listed returns the part of the lists that the user may see.
 func (v *visit) listed() (listed, error) {
 	l, err := v.db.listed.get(v.ctx(), v.db.list)
 	return l.seenBy(v), err

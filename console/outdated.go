@@ -8,7 +8,7 @@ import (
 	"fmt"
 )
 
-// errOutdated means that what a form would overwrite has been changed since the form was shown.
+// errOutdated means that the values that a form would overwrite have changed since the form was shown.
 var errOutdated = errors.New("it has been changed meanwhile")
 
 // version identifies the values that a form was filled with.

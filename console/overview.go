@@ -38,7 +38,7 @@ func (c *Console) databasesPage(v *visit) error {
 	return nil
 }
 
-// overview is the state of a database: what was counted, and what is listed.
+// overview is the state of a database: the counts, and the lists.
 type overview struct {
 	Counted   time.Time
 	Kept      admin.Kept
@@ -47,8 +47,8 @@ type overview struct {
 	Schedules []schedule.Info
 }
 
-// Old reports whether the tasks were counted so long ago that the page says so: a new count takes some time, and began
-// when the page was asked for.
+// Old reports whether the page must show the age of the counts: a new count takes some time, and began with the
+// request.
 func (o overview) Old() bool { return time.Since(o.Counted) > countOld }
 
 // KeptSize returns a number of Kept, which counts up to 10,000.
@@ -93,7 +93,7 @@ var states = []dbq.State{
 // oldestFine is how long a due task may wait before the overview shows trouble.
 const oldestFine = 5 * time.Minute
 
-// overviewOf puts together what was counted and what is listed.
+// overviewOf combines the counts and the lists.
 func overviewOf(c counted, l listed) overview {
 	out := overview{Counted: c.At, Kept: c.Kept, Workers: l.Workers, Schedules: l.Schedules}
 	rows := map[string]*queueRow{}
@@ -143,7 +143,7 @@ func (c *Console) Prepare(ctx context.Context) {
 	all.Wait()
 }
 
-// changed makes the next visitors read again what a change of this visitor may have changed.
+// changed makes the next visitors read everything again that a change of this visitor may have affected.
 func (d *database) changed() {
 	d.counted.expire()
 	d.listed.expire()
@@ -157,7 +157,7 @@ type finding struct {
 	Link string
 }
 
-// findings returns what is wrong in the part of the database that a user may see.
+// findings returns the problems in the part of the database that a user may see.
 func (o overview) findings(v *visit) (out []finding) {
 	add := func(what, do, link string) { out = append(out, finding{what, do, link}) }
 	for _, q := range o.Queues {

@@ -87,7 +87,7 @@ func (q queueRow) Poisoned() int64 {
 // PoisonedMore reports whether there may be more of them: counting stopped.
 func (q queueRow) PoisonedMore() bool { return q.atLeast[dbq.StatePoison] }
 
-// varying matches what differs between alike errors: ids, addresses, numbers and quoted values.
+// varying matches the parts that differ between similar errors: ids, addresses, numbers and quoted values.
 var varying = regexp.MustCompile(`[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|0x[0-9a-fA-F]+|\d+|"[^"]*"`)
 
 // maxError is how much of an error's first line is compared and shown, in bytes.

@@ -13,7 +13,7 @@ import (
 	"github.com/dbq-go/dbq/internal/wire"
 )
 
-// problem is what the page of an error shows.
+// problem is the content of an error's page.
 type problem struct {
 	Status  int
 	Title   string
@@ -46,7 +46,7 @@ var problems = []struct {
 	{context.DeadlineExceeded, 504, "The database took too long", "Try again, or narrow the filter."},
 }
 
-// problemOf returns what a page shows of an error, and whether the log must have the reason.
+// problemOf returns the content of an error's page, and whether the log must have the reason.
 func (v *visit) problemOf(err error) (p problem, log bool) {
 	for _, k := range problems {
 		if errors.Is(err, k.err) {
@@ -76,7 +76,7 @@ func (v *visit) problemOf(err error) (p problem, log bool) {
 // sentence returns a text with a capital at its beginning.
 func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
-// formError says which field of a form is not what it must be.
+// formError is an error about an invalid field of a form.
 type formError string
 
 // Error returns the sentence.

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// refusal is what a form shows again when its input is invalid: the message, and the fields as they were entered.
-// The zero value is that of a form that is shown for the first time.
+// refusal is the content of a form whose input is invalid: the message, and the fields as they were entered. The zero
+// value is for a form that is shown for the first time.
 type refusal struct {
 	Refused string // the message
 	form    string // the form that was refused, if the page has several
@@ -17,7 +17,7 @@ type refusal struct {
 	visit   *visit
 }
 
-// refusal returns what a form shows again, if an error says that its input is invalid.
+// refusal returns the content of the form, if an error says that its input is invalid.
 func (v *visit) refusal(form string, err error) (refusal, bool) {
 	p, _ := v.problemOf(err)
 	if p.Status != http.StatusUnprocessableEntity {

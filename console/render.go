@@ -34,7 +34,7 @@ func pages(prefix string) map[string]*template.Template {
 	return out
 }
 
-// layout is what every page shows around its own content.
+// layout has the content that every page shows around its own.
 type layout struct {
 	Title    string
 	Prefix   string

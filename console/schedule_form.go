@@ -18,7 +18,7 @@ import (
 // scheduleForm is the form of a schedule, with its fields as they were typed.
 type scheduleForm struct {
 	Values   map[string]string
-	Errors   map[string]string // what is wrong with a field
+	Errors   map[string]string // the error of a field
 	Revision string            // of the stored schedule that the form changes; "" is a new one
 	Owner    string            // the program that declares the stored schedule
 	Fixed    bool              // the payload and headers stay: they are hidden, or a form would change them
@@ -26,7 +26,7 @@ type scheduleForm struct {
 	Times    []time.Time       // a preview
 }
 
-// scheduleInputs are the fields of the form by those of a Schedule.
+// scheduleInputs maps the fields of a Schedule to the fields of the form.
 var scheduleInputs = map[string]string{
 	"Name": "name", "Cron": "cron", "Zone": "zone", "Every": "every", "At": "at", "CatchUp": "catch_up",
 	"Jitter": "jitter", "Queue": "queue", "Task.Kind": "kind", "Task.Key": "key", "Task.Priority": "priority",
@@ -42,7 +42,7 @@ func (f scheduleForm) Field(name, label, hint string) formField {
 type formField struct {
 	Name, Label, Value, Hint string
 
-	Error  string // what is wrong with it
+	Error  string // its error
 	Number bool   // it has a whole number
 	Type   string // of the input; "" is text
 }
@@ -112,7 +112,7 @@ func (v *visit) needSomewhere(a auth.Action) error {
 	return nil
 }
 
-// saveSchedule creates or changes a schedule, or shows when it would fire. The form comes back with what is wrong.
+// saveSchedule creates or changes a schedule, or shows when it would fire. The form comes back with the errors.
 func (c *Console) saveSchedule(v *visit) error {
 	form := scheduleForm{Values: map[string]string{}, Errors: map[string]string{}, Revision: v.form("revision")}
 	for _, name := range scheduleInputs {
@@ -139,7 +139,7 @@ func (c *Console) saveSchedule(v *visit) error {
 	}
 	d := form.schedule(stored)
 	if form.Fixed && v.user.Payloads && (d.Queue != stored.Queue || d.Task.Kind != stored.Task.Kind) {
-		// Redactions depend on both: elsewhere, the page would show what they hide.
+		// Redactions depend on both: elsewhere, the page would show the hidden parts.
 		form.Errors["queue"] = "The queue and the kind must stay, because the payload stays as it is."
 	}
 	if len(form.Errors) == 0 {

@@ -12,7 +12,7 @@ import (
 )
 
 // Bounds of one page of a search for a text. It reads the next tasks by their ids until a page is full or a bound is
-// reached; the page then says how far it looked, and the next one goes on from there.
+// reached; the page then shows how far it searched, and the next one continues there.
 const (
 	searchRows     = 2_000 // tasks whose error or result is compared
 	searchPayloads = 200   // tasks whose payload is read, each by a statement of its own
@@ -22,7 +22,7 @@ const (
 
 // found is a page of a list.
 type found struct {
-	tasks  []dbq.Task // with what the user must not see hidden
+	tasks  []dbq.Task // with the parts hidden that the user must not see
 	last   uuid.UUID  // the next page begins after it
 	more   bool
 	looked int       // tasks that were searched for a text
@@ -32,7 +32,7 @@ type found struct {
 // searches reports whether a selection has a text, which no index has.
 func (s selection) searches() bool { return s.Error != "" || s.Text != "" }
 
-// maySearch refuses a search for a text in all tasks, and by users who may not see it: what matches would reveal it.
+// maySearch refuses a search for a text in all tasks, and by users who may not see it: matches would reveal it.
 func (v *visit) maySearch(s selection) error {
 	switch {
 	case !s.searches():
@@ -47,7 +47,8 @@ func (v *visit) maySearch(s selection) error {
 	return nil
 }
 
-// search returns a page of the tasks of a selection. For a text, it compares what this user sees of each task.
+// search returns a page of the tasks of a selection. For a text, it compares the parts of each task that this user
+// sees.
 func (s selection) search(ctx context.Context, d *database, f admin.Filter,
 	read func(context.Context, admin.Filter) (admin.Page, error)) (out found, err error) {
 	if !s.searches() {
@@ -96,7 +97,7 @@ func (s selection) search(ctx context.Context, d *database, f admin.Filter,
 	return out, nil
 }
 
-// hidden returns a task without what the rules of its database hide.
+// hidden returns a task without the parts that the rules of its database hide.
 func hidden(d *database, t dbq.Task) dbq.Task {
 	d.redact.Task(&t)
 	return t

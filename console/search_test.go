@@ -59,7 +59,7 @@ func TestTasksAreFoundByTextsOfErrorsAndPayloads(t *testing.T) {
 	}
 }
 
-// TestSearchIsBoundedAndGoesOn looks for the oldest of many tasks: each page reads a part, and the next one goes on.
+// TestSearchIsBoundedAndGoesOn looks for the oldest of many tasks: each page reads a part, and the next one continues.
 func TestSearchIsBoundedAndGoesOn(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, ann)
@@ -95,7 +95,7 @@ func TestSearchIsBoundedAndGoesOn(t *testing.T) {
 				len(tasks))
 		}
 	}
-	// A full page of matches goes on, too, and no task is on two pages or on none.
+	// A full page of matches continues on the next one, too, and no task is on two pages or on none.
 	path, seen := "/db/shop/tasks?queue=mail&state=CREATED&payload=hay+1", map[string]bool{}
 	rows := regexp.MustCompile(`<th scope="row"><a href="[^"]*" title="([^"]+)"`)
 	for range 10 {

@@ -20,14 +20,14 @@ const (
 	reportsAfter = 10 * time.Second
 	// seriesFor is how long statistics are shown to other visitors: they change once a minute.
 	seriesFor = 20 * time.Second
-	hoursFor  = 30 * time.Second // those of the overview, which is open all day
+	hoursFor  = 30 * time.Second // the hours of the overview, which is open all day
 )
 
-// span is a time until now that plots show, in steps.
+// span is a time until now that plots show, in periods.
 type span struct {
-	Name, Title string
-	Each        string // how a page names a step
-	over, step  time.Duration
+	Name, Title  string
+	Each         string // how a page names a period
+	over, period time.Duration
 }
 
 var spans = []span{
@@ -36,14 +36,14 @@ var spans = []span{
 	{"7d", "7 days", "hour", 7 * 24 * time.Hour, time.Hour},
 }
 
-// around returns the time of a span: its steps, and the complete minutes of the step that has not ended.
+// around returns the time of a span: its periods, and the complete minutes of the period that has not ended.
 func (s span) around(now time.Time) (from, to time.Time) {
 	to = now.Add(-reportsAfter).Truncate(time.Minute)
-	return to.Truncate(s.step).Add(-s.over), to
+	return to.Truncate(s.period).Add(-s.over), to
 }
 
-// Partial reports whether a step has not ended.
-func (s series) Partial(p admin.Point) bool { return p.At.Add(s.Span.step).After(s.to) }
+// Partial reports whether a period has not ended.
+func (s series) Partial(p admin.Point) bool { return p.At.Add(s.Span.period).After(s.to) }
 
 // span returns the time that the visitor has chosen.
 func (v *visit) span() (span, error) {
@@ -79,7 +79,7 @@ func (v *visit) series(queue string, s span) (series, error) {
 			return series{}, err
 		}
 		from, to := s.around(now)
-		points, err := v.db.admin.Series(ctx, queue, from, to, s.step)
+		points, err := v.db.admin.Series(ctx, queue, from, to, s.period)
 		return series{s, spans, now, points, to}, err
 	})
 }
@@ -120,7 +120,7 @@ func measure(d time.Duration) string {
 	return strconv.FormatFloat(value, 'f', min(digits, 2), 64) + " " + unit
 }
 
-// hour has what happened in a queue in each minute of the last hour.
+// hour has the statistics of a queue for each minute of the last hour.
 type hour struct {
 	Enqueued, Completed, Failed, Poisoned counts
 }
@@ -143,7 +143,7 @@ func (d *database) readHours(ctx context.Context) (map[string]hour, error) {
 		return nil, err
 	}
 	from, to := last.around(now)
-	all, err := d.admin.SeriesOf(ctx, nil, from, to, last.step)
+	all, err := d.admin.SeriesOf(ctx, nil, from, to, last.period)
 	if errors.Is(err, dbq.ErrOption) {
 		return nil, nil
 	}
@@ -202,7 +202,7 @@ func (c counts) highest() (n int64) {
 // Size of a sparkline, in the units of its points.
 const sparkWidth, sparkHeight = 120, 24
 
-// Line returns a sparkline, in the same scale as those of others: an SVG path with a gap where a number is unknown.
+// Line returns a sparkline, in the same scale as the others: an SVG path with a gap where a number is unknown.
 func (c counts) Line(others ...counts) string {
 	highest := max(c.highest(), 1)
 	for _, o := range others {

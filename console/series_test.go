@@ -79,7 +79,7 @@ func TestQueueShowsItsStatistics(t *testing.T) {
 	s.shows(s.get(422, "/db/shop/queue", "queue", "bills", "over", "2h"), "over must be 1h, 24h or 7d")
 }
 
-// Where nobody has counted the tasks that were enqueued, the pages have gaps.
+// Where no sampler has counted the enqueued tasks, the pages have gaps.
 func TestPlotsHaveGaps(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, ann)

@@ -16,7 +16,7 @@ import (
 //go:embed reports.csv
 var reportsCSV string
 
-// report is what the last run of the conformance suite found on one version of a product.
+// report is the result of the last run of the conformance suite on one version of a product.
 type report struct {
 	Product, Version, Date string
 	Groups                 []reportGroup
@@ -96,7 +96,8 @@ func (r report) Total() (sum reportGroup) {
 	return sum
 }
 
-// serverPage shows what is known of the database's server, and what the conformance suite says of its product.
+// serverPage shows the known facts about the database's server, and the results of the conformance suite for its
+// product.
 func (c *Console) serverPage(v *visit) error {
 	info := v.db.client.Info()
 	r, found := nearest(reports, info.Server.Product, info.Server.Version)

@@ -57,9 +57,8 @@ type authenticatorFunc func(*http.Request) (auth.Principal, error)
 // Authenticate implements auth.Authenticator.
 func (f authenticatorFunc) Authenticate(r *http.Request) (auth.Principal, error) { return f(r) }
 
-// withToken returns a request whose only credentials are a bearer token. With those of the request itself, such as a
-// proxy's header, the principal would not be that of the token, and pages would remember it for the token's other
-// users.
+// withToken returns a request whose only credentials are a bearer token. If the request kept its own, such as a proxy's
+// header, another principal than the token's could result, and pages would remember it for the token's other users.
 func withToken(r *http.Request, token string) *http.Request {
 	r = r.Clone(r.Context())
 	r.Header, r.TLS = http.Header{"Authorization": {"Bearer " + token}}, nil
@@ -67,7 +66,7 @@ func withToken(r *http.Request, token string) *http.Request {
 }
 
 // refused answers a request that auth.Protect refuses: a page to read leads to the form that signs in. A page that
-// refreshes itself gets a status instead: the form would replace what it shows.
+// refreshes itself gets a status instead: the form would replace its content.
 func (c *Console) refused(w http.ResponseWriter, r *http.Request, err error) {
 	v := &visit{console: c, w: w, r: r}
 	switch {
@@ -91,7 +90,7 @@ func (c *Console) signInLink(r *http.Request) string {
 	return link(c.cfg.Prefix+"/login", "to", to)
 }
 
-// loginForm is what the form that signs in shows.
+// loginForm is the content of the form that signs in.
 type loginForm struct {
 	To      string
 	Refused bool

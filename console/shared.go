@@ -113,7 +113,7 @@ func (s *shared[T]) logPanic() {
 	}
 }
 
-// errReadingPanicked is what the others get that wait for a reading that panics.
+// errReadingPanicked is the error of callers that waited for a reading that panicked.
 var errReadingPanicked = errors.New("the reading panicked")
 
 // read reads, within the time of the visitor's request.

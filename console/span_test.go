@@ -18,13 +18,13 @@ func TestSpansIncludeTheStepThatHasNotEnded(t *testing.T) {
 			if got := now.Sub(to); got != 30*time.Second {
 				t.Errorf("%s at %v ends %v ago, want with the last complete minute", s.Name, now, got)
 			}
-			if !from.Equal(from.Truncate(s.step)) || to.Sub(from) < s.over || to.Sub(from) >= s.over+s.step {
+			if !from.Equal(from.Truncate(s.period)) || to.Sub(from) < s.over || to.Sub(from) >= s.over+s.period {
 				t.Errorf("%s at %v begins at %v and ends at %v", s.Name, now, from, to)
 			}
-			page, last := series{Span: s, to: to}, to.Add(-time.Second).Truncate(s.step)
-			if page.Partial(admin.Point{At: last}) != !to.Equal(to.Truncate(s.step)) ||
-				page.Partial(admin.Point{At: last.Add(-s.step)}) {
-				t.Errorf("%s at %v: the wrong steps are partial", s.Name, now)
+			page, last := series{Span: s, to: to}, to.Add(-time.Second).Truncate(s.period)
+			if page.Partial(admin.Point{At: last}) != !to.Equal(to.Truncate(s.period)) ||
+				page.Partial(admin.Point{At: last.Add(-s.period)}) {
+				t.Errorf("%s at %v: the wrong periods are partial", s.Name, now)
 			}
 		}
 	}

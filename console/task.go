@@ -23,7 +23,7 @@ type attemptRow struct {
 	Took time.Duration
 }
 
-// taskView is what a task's page shows.
+// taskView is the content of a task's page.
 type taskView struct {
 	taskRow
 	Payloads bool // the user may see payloads, headers, results and the texts of errors
@@ -105,7 +105,7 @@ func (v *visit) event(name string) (state.Transition, error) {
 	return state.Transition{}, errNoPage
 }
 
-// confirmPage asks for the reason of an event, and for a confirmation.
+// confirmPage requests the reason of an event, and a confirmation.
 func (c *Console) confirmPage(v *visit) error {
 	e, err := v.event(v.r.PathValue("event"))
 	if err != nil {

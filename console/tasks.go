@@ -17,7 +17,7 @@ import (
 // pageSize is the number of tasks on a page of a list.
 const pageSize = 50
 
-// selection is what the form above a list of tasks says. The URL of the page has it.
+// selection has the values of the form above a list of tasks. The URL of the page has it.
 type selection struct {
 	Queue, State, Kind, Key, Reference, Workflow, Holder string
 
@@ -124,7 +124,7 @@ type taskRow struct {
 	Note string
 }
 
-// tasksView is what a list of tasks shows.
+// tasksView is the content of a list of tasks.
 type tasksView struct {
 	selection
 	refusal
@@ -215,7 +215,7 @@ func (v *visit) bulkEvents(queue string, in []dbq.State) (out []state.Transition
 	return out
 }
 
-// actionOf returns what a user must be allowed to do for an event.
+// actionOf returns the action that an event requires of a user.
 func actionOf(e state.Event) auth.Action {
 	if e == admin.Purge {
 		return auth.Delete

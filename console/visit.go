@@ -142,8 +142,8 @@ const (
 // patternEnqueue is the route of the form that has a payload.
 const patternEnqueue = "POST /db/{database}/enqueue"
 
-// readForm parses the form and the query of a request. It refuses what it cannot read as a whole: a form that lost a
-// field would select more tasks.
+// readForm parses the form and the query of a request. It refuses a form that it cannot read as a whole: a form that
+// lost a field would select more tasks.
 func readForm(w http.ResponseWriter, r *http.Request, most int64) error {
 	r.Body = http.MaxBytesReader(w, r.Body, most)
 	err := errBadForm
@@ -215,7 +215,7 @@ func link(path string, query ...string) string {
 	return path + "?" + q.Encode()
 }
 
-// done redirects to a page, on which a message says what was changed.
+// done redirects to a page, on which a message reports the change.
 func (v *visit) done(to, message string) error {
 	v.setFlash(message)
 	http.Redirect(v.w, v.r, to, http.StatusSeeOther)

@@ -49,7 +49,7 @@ func (v *visit) workerGone(err error) error {
 	return v.done(v.path("workers"), "Nothing was changed: the worker does not run any more.")
 }
 
-// confirmStop counts the tasks that a worker holds, and asks for a confirmation before it is stopped.
+// confirmStop counts the tasks that a worker holds, and requests a confirmation before it is stopped.
 func (c *Console) confirmStop(v *visit) error {
 	w, err := v.worker()
 	if err != nil {

@@ -36,7 +36,7 @@ func TestWorkersOverHTTPGetNoCommands(t *testing.T) {
 	}
 }
 
-// TestStopOfAWorkerIsConfirmed runs a worker that holds two tasks, and asks for its end.
+// TestStopOfAWorkerIsConfirmed runs a worker that holds two tasks, and stops it.
 func TestStopOfAWorkerIsConfirmed(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, ann)

@@ -63,7 +63,7 @@ func (v *visit) stepsAround(t dbq.Task, id uuid.UUID) (workflow.Info, error) {
 func shows(w workflow.Info, t dbq.Task) bool {
 	for _, s := range w.Steps {
 		if s.TaskID == t.ID {
-			return s.State == t.State && s.Cancelled == t.Cancelled && (s.WaitsFor > 0) == t.Waiting
+			return s.State == t.State && s.Cancelled == t.Cancelled && (s.WaitsFor > 0) == t.Blocked
 		}
 	}
 	return true
@@ -116,7 +116,7 @@ func (v *visit) workflowChange() (workflowChange, error) {
 	return workflowChange{}, errNoPage
 }
 
-// confirmWorkflow counts the tasks that a change of a workflow would change, and asks for a confirmation.
+// confirmWorkflow counts the tasks that a change of a workflow would change, and requests a confirmation.
 func (c *Console) confirmWorkflow(v *visit) error {
 	change, err := v.workflowChange()
 	if err != nil {

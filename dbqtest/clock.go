@@ -49,6 +49,7 @@ func (c clock) move(s *sqlrun.Session) {
 	m := mover{now, fmt.Sprintf("(%s + (SELECT micros FROM %s))", now, c.table)}
 	m.move(reflect.ValueOf(&s.Texts).Elem())
 	m.move(reflect.ValueOf(&s.Session.Statements).Elem())
+	m.move(reflect.ValueOf(&s.Limited).Elem())
 }
 
 // mover replaces the expression of the clock in texts.

@@ -2,6 +2,7 @@ package dbqtest
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,7 +24,9 @@ func TestEveryStatementHasTheMovedClock(t *testing.T) {
 			s := sqlrun.NewSession(d, dialect.Pool{}, dialect.Server{}, n)
 			clock{"the_clock"}.move(s)
 			moved := 0
-			for _, text := range append(texts(reflect.ValueOf(s.Texts)), texts(reflect.ValueOf(s.Session.Statements))...) {
+			all := slices.Concat(texts(reflect.ValueOf(s.Texts)), texts(reflect.ValueOf(s.Session.Statements)),
+				texts(reflect.ValueOf(s.Limited)))
+			for _, text := range all {
 				if n := strings.Count(text, now); n != strings.Count(text, now+" + (SELECT micros FROM the_clock)") {
 					t.Errorf("a statement reads the clock that is not moved:\n%s", text)
 				} else if n > 0 {

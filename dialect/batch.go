@@ -78,7 +78,7 @@ type BatchRunner interface {
 	// returns according to Statements is in the result. The batches that it runs besides are in Statements.Private. See
 	// kit/batch.
 	RunBatch(ctx context.Context, s *Session, c Conn, op Op, args Args, n int) (Changed, error)
-	// NeedsTx reports whether RunBatch must be in a transaction for these rows, as when it changes them by more than one
-	// statement, or when Server.ExplicitTx is set. Otherwise the statement may commit by itself.
+	// NeedsTx reports whether RunBatch must be in a transaction for these rows, as when it changes them by more than
+	// one statement, or when Server.ExplicitTx is set. Otherwise the statement may commit by itself.
 	NeedsTx(s *Session, op Op, args Args, n int) bool
 }

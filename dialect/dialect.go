@@ -30,16 +30,16 @@ type Dialect interface {
 	// error that describes what to change: a wrong guess breaks promises silently.
 	Probe(ctx context.Context, db *sql.DB) (Server, error)
 
-	// Migrations returns the steps that create the schema, numbered without gaps. Step 0 creates the table of migrations
-	// and its schema. It runs before every migration, so it must be safe to repeat. A released step never changes. See
-	// kit.ReadSchema.
+	// Migrations returns the steps that create the schema, numbered without gaps. Step 0 creates the table of
+	// migrations and its schema. It runs before every migration, so it must be safe to repeat. A released step never
+	// changes. See kit.ReadSchema.
 	Migrations(Names) []Migration
 
 	// Statements returns the texts of the statements that the core runs.
 	Statements(Names) Statements
 
-	// Checkout leases tasks of r.Queue to r.Holder until r.Lease from now, and returns them. If no task can be leased, it
-	// returns no rows and no error.
+	// Checkout leases tasks of r.Queue to r.Holder until r.Lease from now, and returns them. If no task can be leased,
+	// it returns no rows and no error.
 	//
 	//  1. Atomicity. Two calls never return the same row with overlapping leases. A call that fails leaves no row leased,
 	//     unless its error is Ambiguous: it then returns the rows that it is known to have leased. It writes through s.Do
@@ -168,18 +168,19 @@ type Driver struct {
 	// Products maps schemes to the product that they stand for, a Server.Product. If a DSN leads to another product, it
 	// may be a mistake, so the core refuses it and names the right scheme.
 	Products map[string]string
-	// Open opens the pools for a DSN. It must not contact the server for longer than ctx allows, must refuse DSN options
-	// that break dbq's promises, and must not put a password into an error. Unless password is nil, each
-	// new connection uses what it returns instead of the DSN's password.
+	// Open opens the pools for a DSN. It must not contact the server for longer than ctx allows, must refuse DSN
+	// options that break dbq's promises, and must not put a password into an error. Unless password is nil, each new
+	// connection uses what it returns instead of the DSN's password.
 	Open func(ctx context.Context, dsn string, password Password) (Pool, error)
-	// File says that a DSN is scheme:PATH?parameters and names a file. It is shown with the path. Nothing in it is secret
-	// but the values of parameters such as password. The core refuses a Password for it.
+	// File says that a DSN is scheme:PATH?parameters and names a file. It is shown with the path. Nothing in it is
+	// secret but the values of parameters such as password. The core refuses a Password for it.
 	File bool
-	// Target returns what is shown of a DSN whose parameters may name the host or the database. It gets the DSN without
-	// its user, its password, and parameters such as password. If it is nil, the DSN's own hosts and database are shown.
+	// Target returns the parts of a DSN to show, if its parameters may name the host or the database. It gets the DSN
+	// without its user, its password, and parameters such as password. If it is nil, the DSN's own hosts and database
+	// are shown.
 	Target func(DSN) Target
-	// Note is information that users need before they rely on these databases. A client logs it once, and tools show it.
-	// It is empty for most dialects.
+	// Note is information that users need before they rely on these databases. A client logs it once, and tools show
+	// it. It is empty for most dialects.
 	Note string
 }
 

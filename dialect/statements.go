@@ -200,7 +200,7 @@ type Defaulted struct {
 	// AddStatistics adds rows to the table of statistics. A row that exists is an error of class Duplicate. :queue_name,
 	// :began and :errors are the columns queue, since and error of the table; the other names are the same.
 	//
-	// Columns: queue_name, step, began, source, enqueued, started, completed, failed, poisoned, released, created,
+	// Columns: queue_name, period, began, source, enqueued, started, completed, failed, poisoned, released, created,
 	// processing, errors, poison, due, parked, oldest_due, latency, run_time.
 	AddStatistics Batch
 }

@@ -29,7 +29,7 @@ type Rule struct {
 	Paths []string `json:"paths" yaml:"paths"`
 }
 
-// redacted is shown in place of what is hidden.
+// redacted replaces hidden values.
 const redacted = "[redacted]"
 
 // rule is a parsed Rule.
@@ -61,8 +61,8 @@ func (r Rule) parse() (rule, error) {
 
 var errNoPaths = errors.New("it has no paths; $ hides everything")
 
-// Redactor hides what Rules select in the tasks of one database. The zero value hides nothing. It is safe for
-// concurrent use.
+// Redactor hides the values that Rules select in the tasks of one database. The zero value hides nothing. It is safe
+// for concurrent use.
 type Redactor struct{ rules []rule }
 
 // New returns the Redactor of each database, by name. It returns an error for an invalid rule, or one for a database
@@ -109,7 +109,7 @@ func (r Redactor) Error(queue, text string) string {
 	return text
 }
 
-// Task hides what callers that read a task may not see, and reports whether there are rules for this task.
+// Task hides the values that callers that read a task may not see, and reports whether there are rules for this task.
 func (r Redactor) Task(t *dbq.Task) bool {
 	if len(r.rules) == 0 {
 		return false
@@ -137,7 +137,7 @@ func (r Redactor) Task(t *dbq.Task) bool {
 // noticedError is the error in a dbq.PoisonNotice.
 var noticedError, _ = jsonpath.Parse("$.error")
 
-// redactedBytes returns a text without what the paths select. An empty one contains nothing to hide.
+// redactedBytes returns a text without the values that the paths select. An empty one contains nothing to hide.
 func redactedBytes(b []byte, paths []jsonpath.Path) []byte {
 	if len(b) == 0 {
 		return b

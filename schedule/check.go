@@ -9,8 +9,8 @@ import (
 	"github.com/dbq-go/dbq/internal/bounds"
 )
 
-// FieldError is the error for one field of a Schedule. It matches what its cause matches: ErrDefinition, or an error of
-// package dbq such as dbq.ErrKind.
+// FieldError is the error for one field of a Schedule. It matches the same errors as its cause: ErrDefinition, or an
+// error of package dbq such as dbq.ErrKind.
 type FieldError struct {
 	Field string // the first field to change, such as "Cron" or "Task.Kind"
 	Err   error

@@ -80,7 +80,7 @@ var (
 	foreign = regexp.MustCompile(`(?i)#|\bL(?:\b|W)|(?:\d|sun|mon|tue|wed|thu|fri|sat)L\b|\dW\b`)
 )
 
-// sundayIsZero replaces Sunday as 7, which crontab(5) allows, by 0, because the library knows only 0.
+// sundayIsZero replaces Sunday as 7, which crontab(5) allows, by 0, because the library accepts only 0.
 func sundayIsZero(expression string) string {
 	fields := strings.Fields(expression)
 	if len(fields) != 5 {

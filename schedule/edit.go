@@ -19,7 +19,8 @@ func (s *Schedules) Put(ctx context.Context, d Schedule) error {
 	return s.put(ctx, "put schedule", d, "", nil)
 }
 
-// put is Put for an owner. It refuses to take a schedule from another owner, and what may, unless it is nil, refuses.
+// put is Put for an owner. It refuses to take a schedule from another owner, and to change one that may refuses, unless
+// may is nil.
 func (s *Schedules) put(ctx context.Context, op string, d Schedule, owner string, may func(old *value) error) error {
 	err := d.Check()
 	if err == nil {
@@ -137,19 +138,19 @@ func (s *Schedules) edit(ctx context.Context, op, name string, p pause, f func(v
 	return s.wrap(op, queue, err)
 }
 
-// Option adds to a change what other people should know of it. The audit keeps it.
+// Option adds information for other people to a change. The audit keeps it.
 type Option func(*pause)
 
-// By names the operator in 1 to dbq.MaxReference characters. The default is that of the context's admin.Origin, or the
-// client's name; see dbq.WithName.
+// By sets the operator's name, in 1 to dbq.MaxReference characters. The default is the name in the context's
+// admin.Origin, or the client's name; see dbq.WithName.
 func By(operator string) Option { return func(p *pause) { p.By = operator } }
 
-// Reason says why, in up to MaxReason characters. The default is that of the context's admin.Origin, cut to MaxReason
-// bytes.
+// Reason sets the reason for the change, in up to MaxReason characters. The default is the reason in the context's
+// admin.Origin, cut to MaxReason bytes.
 func Reason(text string) Option { return func(p *pause) { p.Reason = text } }
 
-// noted returns what options say.
-func (s *Schedules) noted(ctx context.Context, opts []Option) (pause, error) {
+// withOptions returns a pause with the operator and the reason of the options or, without them, of the context.
+func (s *Schedules) withOptions(ctx context.Context, opts []Option) (pause, error) {
 	origin := store.OriginOf(ctx)
 	p := pause{By: cmp.Or(origin.By, s.client.Info().Name), Reason: bounds.Cut(origin.Reason, MaxReason)}
 	for _, opt := range opts {
@@ -164,7 +165,7 @@ func (s *Schedules) noted(ctx context.Context, opts []Option) (pause, error) {
 
 // Pause stops a schedule until Resume. A second pause replaces the reason and the operator of the first.
 func (s *Schedules) Pause(ctx context.Context, name string, opts ...Option) error {
-	p, err := s.noted(ctx, opts)
+	p, err := s.withOptions(ctx, opts)
 	if err != nil {
 		return s.wrap("pause schedule", "", err)
 	}
@@ -175,7 +176,7 @@ func (s *Schedules) Pause(ctx context.Context, name string, opts ...Option) erro
 	})
 }
 
-// auditOf returns what the audit keeps of a change of a schedule.
+// auditOf returns the entry of the audit for a change of a schedule.
 func auditOf(p pause, queue, name string) store.Audit {
 	return store.Audit{Origin: store.Origin{By: p.By, Reason: p.Reason}, Queue: queue, Subject: name}
 }
@@ -183,7 +184,7 @@ func auditOf(p pause, queue, name string) store.Audit {
 // Resume ends a pause. Times that passed during the pause are skipped. If the schedule is not paused, Resume does
 // nothing.
 func (s *Schedules) Resume(ctx context.Context, name string, opts ...Option) error {
-	p, err := s.noted(ctx, opts)
+	p, err := s.withOptions(ctx, opts)
 	if err != nil {
 		return s.wrap("resume schedule", "", err)
 	}
@@ -203,7 +204,7 @@ func (s *Schedules) Resume(ctx context.Context, name string, opts ...Option) err
 
 // Delete removes a schedule. The tasks that it enqueued remain.
 func (s *Schedules) Delete(ctx context.Context, name string, opts ...Option) error {
-	p, err := s.noted(ctx, opts)
+	p, err := s.withOptions(ctx, opts)
 	var r store.Record
 	if err == nil {
 		r, err = s.record(ctx, name)

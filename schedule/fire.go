@@ -70,7 +70,7 @@ func failingNow(err error) string {
 // once. It reads from the database when the next schedule is due, at least every five seconds. If the database cannot
 // be reached, Run logs that once and keeps trying; CatchUp then determines which missed times fire.
 func (s *Schedules) Run(ctx context.Context) error {
-	failing := "" // what was logged
+	failing := "" // the logged errors
 	for {
 		pause, err := s.fireDue(ctx)
 		switch {
@@ -146,11 +146,11 @@ func (s *Schedules) fireDue(ctx context.Context) (pause time.Duration, err error
 	}
 }
 
-// fireEach fires those of records that are due. They are in the order in which they are due. If there are many, it
-// begins at a random one, because other processes fire them at the same time. If together, it fires groups in one
-// transaction each, and returns errFired if another process has fired one of a group. Otherwise, if a group cannot
-// fire, and after one that took too long, they fire one by one; once fireEach meets one that another process has fired,
-// it checks each before it fires it.
+// fireEach fires the records that are due. They are in the order in which they are due. If there are many, it begins at
+// a random one, because other processes fire them at the same time. If together, it fires groups in one transaction
+// each, and returns errFired if another process has fired one of a group. Otherwise, if a group cannot fire, and after
+// one that took too long, they fire one by one; once fireEach meets one that another process has fired, it checks each
+// before it fires it.
 func (s *Schedules) fireEach(ctx context.Context, records []store.Record, together bool) (
 	pause time.Duration, err error) {
 	read, due, again := time.Now(), len(records), maxPause
@@ -170,7 +170,7 @@ func (s *Schedules) fireEach(ctx context.Context, records []store.Record, togeth
 				again = min(again, next)
 			case errors.Is(err, errFired):
 				return 0, err
-			case errors.Is(err, errSlow): // a record is locked, or the server is far away: do not wait in vain again
+			case errors.Is(err, errSlow): // a record is locked, or the server is far away: do not wait like that again
 				together = false
 			}
 		}
@@ -186,7 +186,7 @@ func (s *Schedules) fireEach(ctx context.Context, records []store.Record, togeth
 				return 0, err
 			case errors.Is(err, errFired):
 				met = true
-			case errors.Is(err, errSlow) && micros(r.Now-*r.Expires) >= missed: // it cannot fire, and nobody would know
+			case errors.Is(err, errSlow) && micros(r.Now-*r.Expires) >= missed: // it cannot fire, and no log line would say so
 				failed.add(r.Name, err)
 			case errors.Is(err, errBusy):
 			default:

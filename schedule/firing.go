@@ -13,7 +13,7 @@ import (
 	"github.com/dbq-go/dbq/internal/store"
 )
 
-// A firing is what a schedule that is due does: the tasks that it enqueues, and its record afterwards.
+// A firing is the effect of a schedule that is due: the tasks that it enqueues, and its record afterwards.
 type firing struct {
 	record store.Record
 	read   time.Time // when the record had been read, by this process's clock
@@ -22,8 +22,8 @@ type firing struct {
 	times  []time.Time
 }
 
-// fireTogether fires schedules in one transaction, whose commit is most of what one costs. It returns how long after
-// the records were read the first of the schedules that have fired is due again, and those that are to fire one by one:
+// fireTogether fires schedules in one transaction, because the commit is most of the cost. It returns how long after
+// the records were read the first of the schedules that have fired is due again, and those that must fire one by one:
 // all, with the error, if one of them cannot fire, another process has fired one (errFired), or they take too long
 // together (errSlow).
 func (s *Schedules) fireTogether(ctx context.Context, records []store.Record, read time.Time) (
@@ -97,7 +97,7 @@ func (f *firing) again() time.Duration {
 	return min(f.value.Next.Sub(nowOf(f.record)), maxPause)
 }
 
-// plan determines what a schedule that is due does.
+// plan determines the firing of a due schedule.
 func (s *Schedules) plan(ctx context.Context, r store.Record, read time.Time) (f firing, err error) {
 	f = firing{record: r, read: read}
 	if f.value, err = parse(r); err != nil {

@@ -185,7 +185,7 @@ func TestTogether(t *testing.T) {
 	if err != nil || len(rest) != 1 || rest[0].Name != "bad" {
 		t.Errorf("%v, and left are %+v", err, rest)
 	}
-	want := 2 + 2 + 3*4 // one time of s0 to s5 is due now, and two have been missed; a Resume forgets those of s6
+	want := 2 + 2 + 3*4 // one time of s0 to s5 is due now, and two have been missed; a Resume forgets the times of s6
 	if n := tasks(); n != want {
 		t.Errorf("%d tasks, want %d", n, want)
 	}

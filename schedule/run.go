@@ -22,7 +22,7 @@ const (
 // times are skipped until the task has ended. If the outcome is unknown, RunNow returns dbq.ErrMayHaveHappened, with
 // the task's id in dbq.Error.
 func (s *Schedules) RunNow(ctx context.Context, name string, opts ...Option) (id uuid.UUID, err error) {
-	p, err := s.noted(ctx, opts)
+	p, err := s.withOptions(ctx, opts)
 	if err != nil {
 		return uuid.Nil, s.wrap("run schedule", "", err)
 	}
@@ -81,7 +81,7 @@ func (s *Schedules) overlap(ctx context.Context, v *value) (reason string, err e
 	return fmt.Sprintf("the task %s, which was run by hand, has not ended", v.Runs[0]), nil
 }
 
-// unfinished returns those of some tasks that exist and have not ended.
+// unfinished returns the tasks among ids that exist and have not ended.
 func (s *Schedules) unfinished(ctx context.Context, ids []uuid.UUID) (out []uuid.UUID, err error) {
 	for _, id := range ids {
 		t, err := s.client.Get(ctx, id)

@@ -36,8 +36,8 @@ const (
 // SkipMissed as Schedule.CatchUp skips missed times.
 const SkipMissed = -1
 
-// ErrDefinition is returned for a Schedule with an invalid field. It matches dbq.ErrInvalid too. Other errors are
-// those of package dbq.
+// ErrDefinition is returned for a Schedule with an invalid field. It matches dbq.ErrInvalid too. Other errors come from
+// package dbq.
 var ErrDefinition error = &errs.InvalidError{Text: "invalid schedule"}
 
 // Schedule defines a task and the times at which to enqueue it. Set exactly one of Cron, Every and At.
@@ -45,9 +45,9 @@ type Schedule struct {
 	// Name identifies the schedule. It has 1 to MaxName characters.
 	Name string
 	// Cron has five fields: minute, hour, day of the month, month and day of the week; or it is @hourly, @daily,
-	// @weekly, @monthly or @yearly. A time that the clock skips when daylight saving time begins fires at the end of the
-	// gap, and a time that the clock shows twice fires at the first one. If the hour is *, the schedule follows elapsed
-	// time instead.
+	// @weekly, @monthly or @yearly. A time that the clock skips when daylight saving time begins fires at the end of
+	// the gap, and a time that the clock shows twice fires at the first one. If the hour is *, the schedule follows
+	// elapsed time instead.
 	Cron string
 	// Zone is the IANA name of Cron's time zone, such as Europe/Berlin; "" is UTC.
 	Zone string
@@ -56,15 +56,15 @@ type Schedule struct {
 	// At is a single time.
 	At time.Time
 
-	// Queue is where Task is enqueued. Task.ID, Reference and RunAt must be zero. The enqueued task's reference is
-	// "schedule:" with the name and the time, so no time is enqueued twice. Its headers HeaderName and HeaderTime contain
-	// the name and the time.
+	// Queue is the queue for Task. Task.ID, Reference and RunAt must be zero. The enqueued task's reference is
+	// "schedule:" with the name and the time, so no time is enqueued twice. Its headers HeaderName and HeaderTime
+	// contain the name and the time.
 	Queue string
 	Task  dbq.NewTask
 
 	// CatchUp is how many missed times to make up for if no process was running: the latest ones, up to MaxCatchUp,
-	// immediately and in order. The zero value makes up for one, SkipMissed for none. A time counts as missed when it is
-	// more than a minute ago, and is dropped after a year. Times that are not missed always fire.
+	// immediately and in order. The zero value makes up for one, SkipMissed for none. A time counts as missed when it
+	// is more than a minute ago, and is dropped after a year. Times that are not missed always fire.
 	CatchUp int
 	// NoOverlap skips a time if the task of an earlier time, or one of the last five tasks of RunNow, has not ended.
 	NoOverlap bool
@@ -98,7 +98,8 @@ type Info struct {
 	Owner string
 	// Next is when it fires next, before jitter. It is zero if the schedule is paused or At has passed.
 	Next time.Time
-	// Last is the last scheduled time with a task, and LastTaskID is the id of that task. They are zero if there is none.
+	// Last is the last scheduled time with a task, and LastTaskID is the id of that task. They are zero if there is
+	// none.
 	Last       time.Time
 	LastTaskID uuid.UUID
 	// Problem is the reason for which the last time was skipped, or "".

@@ -58,7 +58,7 @@ func (f fixture) now() time.Time {
 	return now
 }
 
-// tasks are those of the queue, in the order in which they are due.
+// tasks are the tasks of the queue, in the order in which they are due.
 func (f fixture) tasks() []dbq.Task {
 	f.Helper()
 	page, err := admin.New(f.db.Client).List(f.Context(), admin.Filter{Queue: "q", Limit: 1000})
@@ -68,7 +68,7 @@ func (f fixture) tasks() []dbq.Task {
 	return tasks
 }
 
-// times are what the queue's tasks are for.
+// times are the times that the queue's tasks are for.
 func (f fixture) times() (out []time.Time) {
 	f.Helper()
 	for _, t := range f.tasks() {
@@ -129,7 +129,7 @@ func TestSingleTimeFiresOnce(t *testing.T) {
 	}
 }
 
-// TestCatchUp: CatchUp decides how many of the times that nobody was there for are made up for.
+// TestCatchUp: CatchUp determines how many missed times are made up for.
 func TestCatchUp(t *testing.T) {
 	for catchUp, want := range map[int]int{schedule.SkipMissed: 0, 0: 1, 1: 1, 3: 3, 100: 5} {
 		t.Run(fmt.Sprint(catchUp), func(t *testing.T) {

@@ -36,7 +36,7 @@ func Guard(t Transition, due string) string {
 	var or []string
 	for _, src := range t.From {
 		cond := "state = " + Literals(src.State)
-		if src.When == IfParked {
+		if src.Requirement == IfParked {
 			cond = "(" + cond + " AND " + due + " IS NULL)"
 		}
 		or = append(or, cond)

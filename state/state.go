@@ -58,7 +58,7 @@ func (s State) MarshalText() ([]byte, error) {
 	return []byte(s.String()), nil
 }
 
-// UnmarshalText sets the state by its name. It accepts what MarshalText returns and what Parse accepts.
+// UnmarshalText sets the state by its name. It accepts the output of MarshalText, and the texts that Parse accepts.
 func (s *State) UnmarshalText(text []byte) error {
 	if string(text) == removed {
 		*s = None

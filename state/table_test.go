@@ -9,7 +9,7 @@ import (
 )
 
 var events = []state.Event{
-	state.Enqueue, state.Checkout, state.Extend, state.Complete, state.Fail, state.PoisonIt, state.Reject, state.Revoke,
+	state.Enqueue, state.Checkout, state.Extend, state.Complete, state.Fail, state.PoisonEvent, state.Reject, state.Revoke,
 	state.Cancel, state.Release, state.Reenqueue, state.Quarantine, state.Restore, state.Purge,
 }
 
@@ -52,34 +52,34 @@ func TestEveryRowHasActorAndSources(t *testing.T) {
 	t.Parallel()
 	type key struct {
 		event state.Event
-		who   state.Who
+		actor state.Actor
 	}
 	type source struct {
 		event state.Event
-		who   state.Who
+		actor state.Actor
 		src   state.Source
 	}
 	seen, from := map[key]bool{}, map[source]bool{}
 	for _, row := range state.Transitions() {
 		again := false
 		for _, src := range row.From {
-			again = again || seen[key{row.Event, row.Who}]
-			if k := (source{row.Event, row.Who, src}); from[k] {
-				t.Errorf("%s by %s from %v %s is there twice", row.Event, row.Who, src.State, src.When)
+			again = again || seen[key{row.Event, row.Actor}]
+			if k := (source{row.Event, row.Actor, src}); from[k] {
+				t.Errorf("%s by %s from %v %s is there twice", row.Event, row.Actor, src.State, src.Requirement)
 			} else {
 				from[k] = true
 			}
 		}
-		seen[key{row.Event, row.Who}] = true
+		seen[key{row.Event, row.Actor}] = true
 		if row.Doc == "" || !strings.HasSuffix(row.Doc, ".") || strings.ContainsAny(row.Doc, "\n|") {
 			t.Errorf("%s: the doc is not one sentence that fits into a table: %q", row.Event, row.Doc)
 		}
-		if operator := row.Who == state.Operator; operator != (row.Past != "") {
-			t.Errorf("%s by %s: the participle is %q", row.Event, row.Who, row.Past)
+		if operator := row.Actor == state.Operator; operator != (row.Past != "") {
+			t.Errorf("%s by %s: the participle is %q", row.Event, row.Actor, row.Past)
 		}
-		found, ok := state.Find(row.Event, row.Who)
+		found, ok := state.Find(row.Event, row.Actor)
 		if !ok || !again && found.Doc != row.Doc {
-			t.Errorf("Find(%s, %s) = %v, %v", row.Event, row.Who, found, ok)
+			t.Errorf("Find(%s, %s) = %v, %v", row.Event, row.Actor, found, ok)
 		}
 	}
 	if row, ok := state.Find(state.Enqueue, state.Operator); ok {
@@ -92,34 +92,34 @@ func TestTableUpholdsThePromises(t *testing.T) {
 	t.Parallel()
 	for _, row := range state.Transitions() {
 		changesOwner := row.Event == state.Checkout || row.Event == state.Revoke || row.Event == state.Cancel ||
-			row.Event == state.PoisonIt && row.Who == state.Worker
+			row.Event == state.PoisonEvent && row.Actor == state.Worker
 		if row.Fence != changesOwner {
-			t.Errorf("%s by %s: the fence grows: %v, want %v", row.Event, row.Who, row.Fence, changesOwner)
+			t.Errorf("%s by %s: the fence grows: %v, want %v", row.Event, row.Actor, row.Fence, changesOwner)
 		}
-		lapse := slices.Contains(row.From, state.Source{State: state.Processing, When: state.IfLapsed})
+		lapse := slices.Contains(row.From, state.Source{State: state.Processing, Requirement: state.IfLapsed})
 		if counts := row.Attempts == state.Count; counts != (row.Event == state.Checkout && !lapse) {
 			t.Errorf("%s: counts an attempt: %v; only a checkout of a task that did not lapse does", row.Event, counts)
 		}
-		if lease := row.Who == state.Operator && row.Allows(state.Processing, true); row.TakesLease() != lease {
-			t.Errorf("%s by %s: takes the lease: %v, want %v", row.Event, row.Who, row.TakesLease(), lease)
+		if lease := row.Actor == state.Operator && row.Allows(state.Processing, true); row.TakesLease() != lease {
+			t.Errorf("%s by %s: takes the lease: %v, want %v", row.Event, row.Actor, row.TakesLease(), lease)
 		}
-		if row.Cancels && (row.Who != state.Operator || row.To != state.Poison || !row.Result) {
-			t.Errorf("%s by %s: only an operator cancels a task, with a reason, and it goes to POISON", row.Event, row.Who)
+		if row.Cancels && (row.Actor != state.Operator || row.To != state.Poison || !row.Result) {
+			t.Errorf("%s by %s: only an operator cancels a task, with a reason, and it goes to POISON", row.Event, row.Actor)
 		}
 		if row.Due == state.DueNow && row.To != state.Created {
 			t.Errorf("%s makes a task in %v due at once", row.Event, row.To)
 		}
 		for _, src := range row.From {
-			if row.Who == state.Holder && src.State != state.Processing {
+			if row.Actor == state.Holder && src.State != state.Processing {
 				t.Errorf("%s: a lease holder acts on a task in %v", row.Event, src.State)
 			}
-			if row.Who == state.Worker && src.State == state.Poison {
+			if row.Actor == state.Worker && src.State == state.Poison {
 				t.Errorf("%s hands out a poisoned task", row.Event)
 			}
 			pending := src.State == state.Created || src.State == state.Processing ||
-				src.State == state.Error && src.When != state.IfParked
+				src.State == state.Error && src.Requirement != state.IfParked
 			if row.Event == state.Purge && pending {
-				t.Errorf("purge removes a task that is still to be done: %v %s", src.State, src.When)
+				t.Errorf("purge removes a task that is still to be done: %v %s", src.State, src.Requirement)
 			}
 		}
 	}
@@ -161,8 +161,8 @@ func TestByOperatorNeedsNoLease(t *testing.T) {
 	var got []state.Event
 	for _, row := range state.ByOperator() {
 		got = append(got, row.Event)
-		if row.Who != state.Operator {
-			t.Errorf("%s is for %s", row.Event, row.Who)
+		if row.Actor != state.Operator {
+			t.Errorf("%s is for %s", row.Event, row.Actor)
 		}
 	}
 	want := []state.Event{state.Reject, state.Revoke, state.Cancel, state.Reenqueue, state.Quarantine, state.Restore,
@@ -176,7 +176,7 @@ func TestAllows(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		event  state.Event
-		who    state.Who
+		actor  state.Actor
 		from   state.State
 		parked bool
 		want   bool
@@ -191,7 +191,7 @@ func TestAllows(t *testing.T) {
 		{state.Complete, state.Holder, state.Completed, false, false},
 		{state.Enqueue, state.Anyone, state.None, false, true},
 	} {
-		row, ok := state.Find(c.event, c.who)
+		row, ok := state.Find(c.event, c.actor)
 		if got := row.Allows(c.from, c.parked); !ok || got != c.want {
 			t.Errorf("%s from %v (parked: %v): got %v, want %v", c.event, c.from, c.parked, got, c.want)
 		}

@@ -24,26 +24,27 @@ type admission struct {
 	attempts *attempts
 }
 
-// Marking may take a sixth of a lease, or markLeast if that is more, but half of what is left of the lease at most. It
+// Marking may take a sixth of a lease, or markLeast if that is more, but at most half of the rest of the lease. It
 // waits for rows that other transactions have locked, and holds a connection that renewals may need. If it takes
 // longer, the tasks are released for a while.
 const markLeast = time.Second
 
-// A suspect whose turn has not come is released for as long as others have been running, within these limits.
+// A suspect without a permit is released for as long as others have been running, within these limits.
 const (
 	putOffLeast = time.Second
 	putOffMost  = 10 * time.Second
 )
 
-func (l *leased) onTrial() bool { return l.turn != nil && l.turn.trial }
+func (l *leased) onTrial() bool { return l.permit != nil && l.permit.trial }
 
 func (l *leased) mustMark() bool { return l.onTrial() || l.task.Attempt >= l.task.MaxAttempts }
 
-// admit returns the tasks that can start now: all of them, or those whose turn has come. The caller ends their turns.
+// admit returns the tasks that can start now: all of them, or the plain tasks and the suspects with permits. The caller
+// returns the permits.
 func (a *admission) admit(tasks []*leased) (begin []*leased) {
 	for _, l := range tasks {
 		if isSuspect(&l.task) {
-			tasks = a.takeTurns(tasks)
+			tasks = a.takePermits(tasks)
 			break
 		}
 	}
@@ -53,10 +54,10 @@ func (a *admission) admit(tasks []*leased) (begin []*leased) {
 	return a.mark(tasks)
 }
 
-// takeTurns returns the tasks that can start beside the suspects among them, or one that is on trial.
-func (a *admission) takeTurns(tasks []*leased) (begin []*leased) {
+// takePermits returns the tasks that can start beside the suspects among them, or one that is on trial.
+func (a *admission) takePermits(tasks []*leased) (begin []*leased) {
 	var late []*leased
-	first := true // only the first suspect waits for its turn
+	first := true // only the first suspect waits for its permit
 	for _, l := range tasks {
 		if isSuspect(&l.task) {
 			ok := inProcess.begin(l, first)

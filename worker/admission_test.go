@@ -18,7 +18,7 @@ import (
 )
 
 // A suspect on trial is marked as started, and is the only one until its outcome is stored; other tasks run beside it.
-// After so many lapses, no other suspects of this process can vouch for it.
+// After this many lapses, no other suspects of this process can vouch for it.
 func TestTrialsRunOneAtATime(t *testing.T) {
 	t.Parallel()
 	for name, batches := range map[string]bool{"single": false, "batches": true} {
@@ -203,7 +203,7 @@ func (d slow) Checkout(
 	return leased, err
 }
 
-// Tasks that a starved database hands out too late to be begun lose no attempt.
+// Tasks that a starved database hands out too late to start lose no attempt.
 func TestSlowDatabasePoisonsNoTask(t *testing.T) {
 	t.Parallel()
 	pool, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db"), nil)

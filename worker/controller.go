@@ -16,7 +16,7 @@ import (
 const (
 	// missedReports is how many reports in a row a worker can miss before the registry lists it as dead.
 	missedReports = 3
-	// longRunning is after what time a handler without Timeout is logged, once.
+	// longRunning is the time after which a handler without Timeout is logged, once.
 	longRunning = time.Hour
 	// registryTimeout limits the calls of one report.
 	registryTimeout = 10 * time.Second
@@ -122,7 +122,7 @@ func (c *controller) describe(me *control.Worker) {
 // apply applies operators' settings.
 func (c *controller) apply(set control.Settings) {
 	to := resolve(&c.cfg, set)
-	from := c.inForce.Swap(to)
+	from := c.effective.Swap(to)
 	if *from == *to {
 		return
 	}

@@ -152,7 +152,7 @@ func TestOperatorsCommandsAreExecuted(t *testing.T) {
 	}
 }
 
-// Another process on SQLite wakes nobody here. Nor does a client with another DSN of the same file.
+// Another process on SQLite wakes no worker here. Nor does a client with another DSN of the same file.
 func TestWorkerWithoutWakeupsFindsCommandsByPolling(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

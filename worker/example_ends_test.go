@@ -62,7 +62,7 @@ func ExampleSettled() {
 	// Output: completed: 1 payments: 1
 }
 
-// OnPoison tells of tasks that now wait for a person.
+// OnPoison reports tasks that now wait for a person.
 func ExampleWorker_onPoison() {
 	ctx := context.Background()
 	c, err := dbq.Open(ctx, "sqlite::memory:", dbq.WithMigrate())

@@ -82,7 +82,7 @@ func (x *executors) enter() bool {
 	return true
 }
 
-// room is how many tasks the executors can handle at once: those of Concurrency, less those that are not replaced.
+// room is how many tasks the executors can handle at once: Concurrency, less the executors that are not replaced.
 func (x *executors) room() int {
 	n := x.settings().concurrency
 	if x.started.Load() {

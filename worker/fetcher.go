@@ -54,8 +54,8 @@ func (f *fetcher) run(ctx context.Context) error {
 		w.BeforeCheckout()
 		found, cut, err := f.checkOut(ctx, want)
 		full := err == nil && found == want
-		// A worker of a Group keeps its turn while it finds as many tasks as it has slots, also if the wake-up announced no
-		// more: a turn that it gives up may come back only after long handlers of others.
+		// A worker of a Group keeps its share while it finds as many tasks as it has slots, even if the wake-up
+		// announced no more: slots that it gives up may come back only after long handlers of others.
 		more := w.AfterCheckout(found, full) || cut || full && f.share != nil
 		if found > 0 {
 			f.recheck = 0
@@ -185,8 +185,8 @@ func (f *fetcher) waitDemand(ctx context.Context) (want int, ok bool) {
 	}
 }
 
-// leaseAhead adapts the number of tasks that wait for executors to the pace, and releases the excess. again is when
-// to call it again. Attempts over HTTP count from the checkout, so none is leased ahead.
+// leaseAhead adapts the number of tasks that wait for executors to the pace, and releases the excess. again is the time
+// of the next call. Attempts over HTTP count from the checkout, so none is leased ahead.
 func (f *fetcher) leaseAhead() (again time.Duration) {
 	if f.db == nil {
 		return math.MaxInt64

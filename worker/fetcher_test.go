@@ -36,7 +36,7 @@ func TestFetcherIsWokenWhenACheckoutFindsNothing(t *testing.T) {
 	var f *fetcher
 	f = newRunOf(t, Worker{Queue: newQueue(t), MaxCheckout: 10, Tuning: Tuning{PollMax: time.Hour},
 		Handler: Func(func(context.Context, dbq.Task) error { return nil }),
-		Observe: func(Observation) { // the tasks that the checkout asked for are still to come
+		Observe: func(Observation) { // the tasks that the checkout requested are still to come
 			go func() {
 				want, _ := f.waitDemand(t.Context())
 				waiting <- want
@@ -68,7 +68,7 @@ func TestTasksWithoutRoomAreReleasedAtTheEnd(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	go func() { // not before the checkout has its tasks: they are what is to be released
+	go func() { // not before the checkout has its tasks: these must be released
 		defer cancel()
 		for len(f.buffer.ready) < room && ctx.Err() == nil {
 			time.Sleep(time.Millisecond)

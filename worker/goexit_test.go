@@ -14,7 +14,7 @@ import (
 	"github.com/dbq-go/dbq/worker"
 )
 
-// What t.FailNow does in a handler of somebody's test.
+// The same as t.FailNow in a handler of a test.
 func TestGoexitFailsTheAttemptAndKeepsTheExecutor(t *testing.T) {
 	t.Parallel()
 	one := func(task dbq.Task) {

@@ -18,7 +18,7 @@ import (
 // newLeasesOf returns leases of a worker with one task, which is leased for a minute.
 func newLeasesOf(w Worker) (*leases, *leased) {
 	e := &env{cfg: w}
-	e.inForce.Store(&settings{lease: time.Minute})
+	e.effective.Store(&settings{lease: time.Minute})
 	ls := newLeases(e)
 	lease := dbq.Lease{TaskID: uuid.New(), Fence: 1, Until: time.Now().Add(time.Minute)}
 	return ls, &ls.add([]dbq.Task{{ID: lease.TaskID, Lease: lease}})[0]

@@ -176,7 +176,7 @@ func (k *leaseKeeper) endRevoked(ctx context.Context, least time.Duration) {
 
 func (k *leaseKeeper) endRevokedOf(ctx context.Context, ls []dbq.Lease, byKey map[leaseKey]*leased) {
 	causes, err := k.whyLost(ctx, ls)
-	if ctx.Err() == nil { // renewals find what this query misses
+	if ctx.Err() == nil { // renewals find the others
 		k.health.report(opRevoked, err)
 	}
 	for lost, cause := range causes {

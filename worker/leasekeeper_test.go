@@ -43,7 +43,7 @@ func TestLongerLeaseRenewsRunningTasksAtOnce(t *testing.T) {
 	}
 }
 
-// Somebody holds the file's lock from before the first heartbeat until after the time of the last one.
+// Another connection holds the file's lock from before the first heartbeat until after the time of the last one.
 func TestHeartbeatThatFailsIsRepeatedBeforeTheLeaseEnds(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "q.db")

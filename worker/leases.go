@@ -380,9 +380,9 @@ type leased struct {
 	received time.Time // when its checkout returned
 
 	// The following are set before the handler is called and do not change afterwards.
-	began time.Time // when the handler was called; zero if it has not been
-	turn  *turn     // for a suspect that may run; nil for other tasks
-	slot  func()    // gives back the slot of a Group; nil for a worker without one
+	began  time.Time // when the handler was called; zero if it has not been
+	permit *permit   // for a suspect that may run; nil for other tasks
+	slot   func()    // gives back the slot of a Group; nil for a worker without one
 
 	// backIn is how long the task is released for; UntilEmpty waits for it. It is set before the release.
 	backIn time.Duration
@@ -390,7 +390,7 @@ type leased struct {
 	// The following are guarded by leases.mu.
 	in         *leases
 	lease      dbq.Lease // after its last renewal
-	progress   []byte    // what the handler has reported; nil for nothing
+	progress   []byte    // the handler's last report; nil for none
 	unsaved    bool      // no renewal has stored progress yet
 	resend     bool      // each renewal stores progress; see unanswered
 	uncalled   bool      // see leases.unmark
@@ -464,6 +464,6 @@ func (l *leased) ends() time.Time {
 func (l *leased) keepsTrying() bool {
 	l.in.mu.Lock()
 	defer l.in.mu.Unlock()
-	// A server may have been away while nobody could take the task over.
+	// A server may have been away, so that no worker could take the task over.
 	return l.uncalled || l.in.db == nil && l.state != lost || time.Until(l.ends()) > 0
 }

@@ -48,7 +48,7 @@ func TestShortenedLeaseIsWatchedAtOnce(t *testing.T) {
 	}
 }
 
-// The handler returns about when the worker goes on without it, again and again: either way its attempt is settled
+// The handler returns about when the worker continues without it, again and again: either way its attempt is settled
 // before Step returns.
 func TestStepSettlesAnAttemptWhoseTimeIsOver(t *testing.T) {
 	t.Parallel()

@@ -10,14 +10,14 @@ import (
 // simulated is a worker in a simulation: executors that call handlers of a fixed duration, and a pace that decides
 // about checkouts.
 type simulated struct {
-	pace  pace
-	ends  []time.Duration // of the calls under way
-	begun []time.Duration
-	ready int
-	due   time.Duration // when the checkout under way returns
-	want  int           // and what it asked for; 0 is none under way
-	asked time.Duration
-	idle  int
+	pace      pace
+	ends      []time.Duration // of the calls under way
+	begun     []time.Duration
+	ready     int
+	due       time.Duration // when the checkout under way returns
+	want      int           // and how many tasks it requested; 0 if none is under way
+	requested time.Duration
+	idle      int
 }
 
 // burst has workers of some executors each do n tasks, and returns how long that takes. steps are simulated.
@@ -31,7 +31,7 @@ func burst(workers []*simulated, n int, handler, checkout time.Duration) time.Du
 				left -= got
 				w.ready += got
 				w.want = 0
-				w.pace.checkedOut(now - w.asked)
+				w.pace.checkedOut(now - w.requested)
 			}
 			for i := 0; i < len(w.ends); i++ {
 				if now >= w.ends[i] {
@@ -53,7 +53,7 @@ func burst(workers []*simulated, n int, handler, checkout time.Duration) time.Du
 			ahead, _ := w.pace.decide(w.idle, ages, 4000)
 			target := w.idle + ahead
 			if missing := target - w.ready; w.want == 0 && left > 0 && missing >= max(1, min(target/2, 1000)) {
-				w.want, w.asked, w.due = min(missing, 1000), now, now+checkout
+				w.want, w.requested, w.due = min(missing, 1000), now, now+checkout
 			}
 		}
 		if doing == 0 {

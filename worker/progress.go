@@ -10,14 +10,14 @@ import (
 	"github.com/google/uuid"
 )
 
-// SetProgress reports what a handler has done so far, so that a later attempt can resume there: up to dbq.MaxProgress
-// bytes of any form, in place of what was reported before. ctx is the handler's, or derived from it. Empty progress
-// changes nothing.
+// SetProgress stores the progress of a handler, so that a later attempt can resume there: up to dbq.MaxProgress bytes
+// of any form, in place of the previous report. ctx is the handler's, or derived from it. Empty progress changes
+// nothing.
 //
 // SetProgress only keeps a copy in memory. The next renewal of the task's lease stores it, without a statement of its
-// own: within a third of Lease, when operators see it in dbq.Task. If the attempt ends and the task does
-// not, its last progress is stored with the outcome. So the next attempt has all progress of an attempt that failed or
-// was released. After a crash, it lacks at most what was reported since the last renewal.
+// own: within a third of Lease, when operators see it in dbq.Task. If the attempt ends and the task does not, its last
+// progress is stored with the outcome. So the next attempt has all progress of an attempt that failed or was released.
+// After a crash, it lacks at most the reports since the last renewal.
 //
 // It returns dbq.ErrProgress for longer progress, and ErrConfig if ctx is not a handler's, or if values are remembered
 // with the task (see Do). In a BatchHandler, use the context of ForTask.
@@ -39,8 +39,8 @@ func SetProgress(ctx context.Context, progress []byte) error {
 	return nil
 }
 
-// Progress returns what SetProgress has last reported for the task: in this attempt or, before that, in an earlier one.
-// It returns nil if there is nothing, or if ctx is not a handler's.
+// Progress returns the last progress that SetProgress has reported for the task: in this attempt or, before that, in an
+// earlier one. It returns nil if there is nothing, or if ctx is not a handler's.
 func Progress(ctx context.Context) []byte {
 	l, err := reporting(ctx)
 	if err != nil {
@@ -57,7 +57,7 @@ func ForTask(ctx context.Context, t dbq.Task) context.Context {
 }
 
 // Client returns the client of the worker that called the handler, to enqueue tasks or read results with. It returns
-// nil if ctx is not a handler's, or that of a worker without access to the database; see client.FromContext.
+// nil if ctx is not a handler's, or if the worker has no access to the database; see client.FromContext.
 func Client(ctx context.Context) *dbq.Client {
 	if e := envOf(ctx); e != nil && e.db != nil {
 		return e.db.Client()
@@ -73,7 +73,7 @@ func QueueOf(ctx context.Context) Queue {
 	return nil
 }
 
-// envOf returns what the run that called the handler shares, or nil if ctx is not a handler's.
+// envOf returns the shared state of the run that called the handler, or nil if ctx is not a handler's.
 func envOf(ctx context.Context) *env {
 	if inv, _ := ctx.Value(invocationKey{}).(*invocation); inv != nil {
 		return inv.in.env

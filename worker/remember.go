@@ -137,7 +137,7 @@ func (l *leased) reported() []byte {
 	return l.task.Progress
 }
 
-// remembered returns what is remembered. The caller holds leases.mu.
+// remembered returns the remembered values of the task. The caller holds leases.mu.
 func (l *leased) remembered() (map[string]json.RawMessage, error) {
 	var r rememberedValues
 	p := l.reported()

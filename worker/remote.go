@@ -63,7 +63,7 @@ func (s *remote) whyLost(_ context.Context, ls []dbq.Lease) (map[leaseKey]error,
 	return causes, nil
 }
 
-// due says that some may be: only a checkout finds out.
+// due reports that some may be: only a checkout finds out.
 func (s *remote) due(context.Context) (wait time.Duration, some bool, err error) { return 0, true, nil }
 
 func (s *remote) isEmpty(context.Context) bool { return true }
@@ -88,8 +88,8 @@ func (s *remote) settle(ctx context.Context, batch []settlement, ss []dbq.Settle
 	return out, err
 }
 
-// refuses takes only invalid settlements for refused. A task must not end because of what a proxy, or a server that is
-// stopping, says.
+// refuses takes only invalid settlements for refused. A response of a proxy, or of a server that is stopping, must not
+// end a task.
 func (s *remote) refuses(err error) (refused, maybe bool) {
 	maybe = refuses(err)
 	refused = maybe && errors.Is(err, dbq.ErrInvalid) && !errors.Is(err, dbq.ErrMayHaveHappened)
@@ -103,8 +103,8 @@ func (s *remote) isFinal(err error) bool {
 	return errors.Is(err, dbq.ErrInvalid)
 }
 
-// remoteWakeups are those of a server that waits for tasks: after a checkout that has waited, the next one may follow
-// at once. Otherwise the fetcher pauses.
+// remoteWakeups are the wake-ups of a server that waits for tasks: after a checkout that has waited, the next one may
+// follow at once. Otherwise the fetcher pauses.
 type remoteWakeups struct{ *remote }
 
 func (remoteWakeups) Pass()                                 {}

@@ -46,13 +46,13 @@ func (r *results) settled(st *settlement, out dbq.Settled, why error) {
 	case event == state.Fail:
 		r.failed.Add(1)
 		r.tally.Failed.Add(1)
-	case event == state.PoisonIt:
+	case event == state.PoisonEvent:
 		r.tally.Failed.Add(1)
 	case !st.leased.began.IsZero(): // not a task that was leased ahead
 		r.tally.Released.Add(1)
 	}
 	r.ended.Add(1)
-	if event == state.Fail || event == state.PoisonIt {
+	if event == state.Fail || event == state.PoisonEvent {
 		r.logFailure(st, out.State)
 	}
 	if out.State == dbq.StatePoison {
@@ -126,7 +126,7 @@ func (r *results) logFailure(st *settlement, to dbq.State) {
 	r.log.each(line, aboutTask(t, append(attrs, "error", errorText(st.err))...)...)
 }
 
-// ObservationType says what an Observation is about.
+// ObservationType is the subject of an Observation.
 type ObservationType string
 
 // The types of observations. Each lists the fields that are set besides Queue.
@@ -144,8 +144,8 @@ const (
 	// Stuck: Task's handler ignores the end of its context, and the worker continues without it. Err is the context's
 	// cause, and Duration is for how long the handler has been running.
 	Stuck ObservationType = "stuck"
-	// Recorded: the database has stored the end of Task's attempt, and the task is in State; or Err says why it
-	// has not.
+	// Recorded: the database has stored the end of Task's attempt, and the task is in State; or Err has the reason why
+	// it has not.
 	Recorded ObservationType = "recorded"
 	// Commanded: the worker executes an operator's Command.
 	Commanded ObservationType = "commanded"
@@ -156,7 +156,7 @@ type Observation struct {
 	Type     ObservationType
 	Queue    string
 	Task     dbq.Task
-	Event    state.Event // of Ended: what follows in the state table, such as state.Complete
+	Event    state.Event // of Ended: the event of the state table, such as state.Complete
 	State    dbq.State
 	Command  dbq.Command
 	Duration time.Duration

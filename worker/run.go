@@ -95,7 +95,7 @@ func (w *Worker) newRun(ctx context.Context, part *share) (*run, error) {
 		e.wake = access.Of(e.db.Client()).Wake
 	}
 	e.cfg.ID = cmp.Or(cfg.ID, member, newID())
-	e.inForce.Store(resolve(&e.cfg, control.Settings{}))
+	e.effective.Store(resolve(&e.cfg, control.Settings{}))
 	e.health = newHealth(e.log)
 	r := &run{env: e, began: time.Now(), base: context.WithoutCancel(ctx), own: ctx}
 	if e.source = newRemote(e); e.db != nil {
@@ -192,7 +192,7 @@ func (r *run) step() (t dbq.Task, found bool, err error) {
 	defer r.unhandled.close()
 	defer r.shutdown.close()
 	defer r.startSettling(r.own)()
-	defer r.executors.stop() // ends what was started in the place of a handler that ignores its context
+	defer r.executors.stop() // ends executors that replaced handlers that ignore their contexts
 	out, err := r.fetcher.lease(r.own, r.perCall(), r.settings().lease)
 	accepted := r.fetcher.accept(out)
 	if err != nil || len(accepted) == 0 {
@@ -318,22 +318,22 @@ const ownConns = 4
 // env is shared by all parts of a run: the worker's fields, the current settings, the log, the health of the
 // database, the shutdown, and the counters of statistics. Parts do not reach each other through it.
 type env struct {
-	cfg     Worker     // with its defaults
-	db      *dbq.Queue // cfg.Queue if it is a database's, and otherwise nil
-	source  source     // of cfg.Queue
-	share   *share     // of the Group's slots; nil for a worker without a Group
-	wake    *wake.Waker
-	inForce atomic.Pointer[settings]
+	cfg       Worker     // with its defaults
+	db        *dbq.Queue // cfg.Queue if it is a database's, and otherwise nil
+	source    source     // of cfg.Queue
+	share     *share     // of the Group's slots; nil for a worker without a Group
+	wake      *wake.Waker
+	effective atomic.Pointer[settings]
 	// settingsRead reports that those in force have the operators' settings.
 	settingsRead atomic.Bool
 	log          *logger
 	health       *health
 	shutdown     *shutdown
-	tally        series.Tally // what happens, for statistics over time
+	tally        series.Tally // counts for statistics over time
 }
 
 // settings returns the current settings. The controller replaces them.
-func (e *env) settings() *settings { return e.inForce.Load() }
+func (e *env) settings() *settings { return e.effective.Load() }
 
 // perCall returns the maximum number of tasks in one call of the handler.
 func (e *env) perCall() int {

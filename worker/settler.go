@@ -63,13 +63,13 @@ func (s *settler) release(l *leased, d time.Duration) {
 	s.add(l, dbq.Released(d), nil)
 }
 
-// run settles what is added, until stop. Several goroutines can run it.
+// run settles the added settlements, until stop. Several goroutines can run it.
 func (s *settler) run() { s.queue.run(s.settle) }
 
-// stop makes run return after what was added before.
+// stop makes run return once all settlements that were added before have ended.
 func (s *settler) stop() { s.queue.stop() }
 
-// settle settles a batch, and gives up what it cannot settle.
+// settle settles a batch, and gives up settlements that it cannot store.
 func (s *settler) settle(batch []settlement) { s.giveUp(s.flush(batch)) }
 
 // giveUp drops settlements that failed, with one line in the log.
@@ -298,7 +298,7 @@ func (st settlement) instead(err error) (next settlement, ok bool) {
 type refusedError struct {
 	event   string
 	err     error // the database's
-	handler error // what the handler returned
+	handler error // the handler's
 	parked  bool  // POISON was refused too
 }
 

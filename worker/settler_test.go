@@ -47,7 +47,7 @@ func TestHandlerThatSettledItsTaskReturnsNil(t *testing.T) {
 			id := enqueue(t, q, 1, dbq.NewTask{})[0]
 			var log check.Log
 			ended := make(chan error, 1)
-			// The leases are renewed while the handler goes on after it has settled.
+			// The leases are renewed while the handler continues after it has settled.
 			stop := start(t, worker.Worker{Queue: q, Lease: 2 * time.Second,
 				Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})),
 				Handler: worker.Func(func(ctx context.Context, task dbq.Task) error {

@@ -102,7 +102,7 @@ func TestRunReturnsWhileTheDatabaseIsLocked(t *testing.T) {
 	<-began
 	tx, err := other.BeginTx(t.Context(), nil)
 	check.OK(t, err)
-	defer tx.Rollback() // until then nobody else can write
+	defer tx.Rollback() // until then no other connection can write
 	close(proceed)
 	if err := endsIn(t, w, stop); err != nil && !errors.Is(err, worker.ErrAbandoned) {
 		t.Error(err)

@@ -17,7 +17,7 @@ type slots struct {
 }
 
 // share is one worker's part in the slots of its Group. It is nil for a worker without a Group, whose fetcher may lease
-// what it wants.
+// any number of tasks.
 type share struct {
 	*slots
 	weight int

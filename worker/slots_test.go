@@ -16,8 +16,8 @@ func newSlots(n int, weights ...int) *slots {
 	return s
 }
 
-// turns lets all workers take what they get, n times, and ends each task at once. It returns how many each started.
-func turns(s *slots, n int) []int {
+// shares lets all workers take what they get, n times, and ends each task at once. It returns how many each started.
+func shares(s *slots, n int) []int {
 	started := make([]int, len(s.shares))
 	for range n {
 		for i, h := range s.shares {
@@ -36,7 +36,7 @@ func turns(s *slots, n int) []int {
 
 func TestSlotsFollowTheWeights(t *testing.T) {
 	t.Parallel()
-	got := turns(newSlots(1, 3, 1, 1), 1000)
+	got := shares(newSlots(1, 3, 1, 1), 1000)
 	all := got[0] + got[1] + got[2]
 	if all < 900 || abs(5*got[0]-3*all) > 25 || abs(5*got[1]-all) > 25 {
 		t.Errorf("weights 3, 1, 1 started %v", got)
@@ -49,11 +49,11 @@ func TestIdleWorkersSlotsGoToOthersWithoutDebt(t *testing.T) {
 	t.Parallel()
 	s := newSlots(2, 1, 1)
 	s.shares[1].leave()
-	if got := turns(s, 100); got[0] < 100 || got[1] != 0 {
+	if got := shares(s, 100); got[0] < 100 || got[1] != 0 {
 		t.Errorf("with a worker at rest: %v", got)
 	}
 	s.shares[1].tryTake(0)
-	if got := turns(s, 100); abs(got[0]-got[1]) > 4 {
+	if got := shares(s, 100); abs(got[0]-got[1]) > 4 {
 		t.Errorf("after its rest: %v, want equal shares", got)
 	}
 }
@@ -160,7 +160,7 @@ func TestSlotsThatAWorkerCouldNotUseAreNotOwed(t *testing.T) {
 	}
 	small.ended()
 	small.limit = other.limit
-	if got := turns(s, 20); abs(got[0]-got[1]) > 8 {
+	if got := shares(s, 20); abs(got[0]-got[1]) > 8 {
 		t.Errorf("after a long task of the first worker: %v, want equal shares", got)
 	}
 }

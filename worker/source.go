@@ -13,7 +13,7 @@ import (
 
 // Queue is a queue whose tasks a Worker handles: a *dbq.Queue, or a *client.Queue in a program without access to the
 // database. Their methods of these names have the documentation. With another implementation, as in a test, the worker
-// polls, and it does only what package client's can do.
+// polls, and can use only the features that it has with package client's.
 type Queue interface {
 	Name() string
 	Checkout(ctx context.Context, n int, lease time.Duration) ([]dbq.Task, error)
@@ -21,8 +21,8 @@ type Queue interface {
 	SettleMany(ctx context.Context, ss []dbq.Settlement) ([]dbq.Settled, error)
 }
 
-// source is what a run needs of its queue in addition to the methods of Queue: a database's has more to offer than a
-// server's.
+// source has the methods of a queue that a run calls besides those of Queue. A queue of a database implements more of
+// them than one of a server.
 type source interface {
 	// checkout leases up to n tasks. A server may wait for some.
 	checkout(ctx context.Context, n int, lease time.Duration) (access.CheckoutResult, error)
@@ -30,23 +30,23 @@ type source interface {
 	start(ctx context.Context, ls []dbq.Lease) ([]dbq.Lease, error)
 	// held returns the leases of tasks that no other worker has taken over.
 	held(ctx context.Context, ls []dbq.Lease) ([]dbq.Lease, error)
-	// whyLost returns how leases were lost, up to dbq.MaxBulk. It omits those whose holders have ended the attempts, as a
-	// handler does that calls CompleteTx, and those that are still valid.
+	// whyLost returns how leases were lost, up to dbq.MaxBulk. It omits those whose holders have ended the attempts, as
+	// a handler does that calls CompleteTx, and those that are still valid.
 	whyLost(ctx context.Context, ls []dbq.Lease) (map[leaseKey]error, error)
 	// due returns when the next task is due; some is false if there is none.
 	due(ctx context.Context) (wait time.Duration, some bool, err error)
 	// isEmpty reports that no task is due, after a checkout that found none.
 	isEmpty(ctx context.Context) bool
-	// wakeups returns what wakes the fetcher.
+	// wakeups returns the wake-ups of the fetcher.
 	wakeups() wakeups
-	// isConflict reports whether a handler's error says that a transaction was rolled back because of another one.
+	// isConflict reports whether a handler's error is about a transaction that was rolled back because of another one.
 	isConflict(err error) bool
 	// attrs describes the database or the server in the log.
 	attrs() []any
 	// settle sends the settlements of a batch.
 	settle(ctx context.Context, batch []settlement, ss []dbq.Settlement) ([]dbq.Settled, error)
-	// refuses reports whether a request to settle was refused because of the settlements in it, and otherwise whether it
-	// may have failed because of one of them.
+	// refuses reports whether a request to settle was refused because of the settlements in it, and otherwise whether
+	// it may have failed because of one of them.
 	refuses(err error) (refused, maybe bool)
 	// isFinal reports whether repeating a checkout cannot help after an error.
 	isFinal(err error) bool

@@ -8,7 +8,7 @@ import (
 	"github.com/dbq-go/dbq/internal/series"
 )
 
-// statistics writes, once a minute, what the worker has done, and in one of all workers and servers samples the queues
+// statistics writes the counts of the worker once a minute, and in one of all workers and servers samples the queues
 // and adds the statistics up. The other parts count in env.tally. It is not urgent, so it does not use the connections
 // reserved for leases.
 type statistics struct {
@@ -25,7 +25,7 @@ func newStatistics(e *env, m maintenance.Member, shared *control.Control) *stati
 	return s
 }
 
-// take returns what was counted since the last call.
+// take returns the counts since the last call.
 func (s *statistics) take() []series.Period {
 	counts, some := s.tally.Since()
 	if !some {
@@ -34,7 +34,7 @@ func (s *statistics) take() []series.Period {
 	return []series.Period{{Queue: s.cfg.Queue.Name(), Counts: counts}}
 }
 
-// leave reports what the worker has done since the last report. It runs after Run has returned.
+// leave writes the worker's counts since the last report. It runs after Run has returned.
 func (s *statistics) leave() {
 	ctx, cancel := context.WithTimeout(s.shutdown.final, registryTimeout)
 	defer cancel()

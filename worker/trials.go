@@ -11,38 +11,38 @@ import (
 //
 // A suspect is a task whose lease has lapsed suspectAfter times: it may have killed its processes, or it was only with
 // them, or the database was away. A suspect on trial is marked as started, so its attempt counts if the process dies,
-// and no other suspect runs beside it, so none is blamed for what it does. The trial lasts until its outcome is stored.
+// and no other suspect runs beside it, so none is blamed for its crash. The trial lasts until its outcome is stored.
 //
 // After an outage, all tasks are suspects, and all but a few are innocent. So suspects whose handlers have returned
-// vouch for the others: one of them for a suspect with suspectAfter lapses, and twice as many for each further lapse.
-// A suspect that enough others vouch for needs no trial. If it kills the process, its attempt does not count, nor do
-// those of its neighbors, and all have one more lapse. So in processes that handle n suspects each, a killer escapes
-// its trial for at most log2(n) + 1 deaths.
+// vouch for the others: one of them for a suspect with suspectAfter lapses, and twice as many for each further lapse. A
+// suspect that enough others vouch for needs no trial. If it kills the process, its attempt does not count, nor do its
+// neighbors' attempts, and all have one more lapse. So in processes that handle n suspects each, a killer escapes its
+// trial for at most log2(n) + 1 deaths.
 type trials struct {
 	mu      sync.Mutex
 	running int           // suspects in handlers
 	trial   bool          // the one that runs is on trial
 	since   time.Time     // since when some are running
 	passed  int           // suspects whose handlers have returned
-	ended   chan struct{} // closed when a suspect ends; nil if nobody waits for that
+	ended   chan struct{} // closed when a suspect ends; nil if no other suspect waits for that
 }
 
 const suspectAfter = 2
 
-// suspectWait is how long a suspect waits for its turn; it blocks an executor meanwhile.
+// suspectWait limits how long a suspect waits for its permit; it blocks an executor meanwhile.
 const suspectWait = 100 * time.Millisecond
 
 var inProcess trials
 
-// turn is a suspect's permission to run.
-type turn struct {
+// permit lets a suspect run.
+type permit struct {
 	trial bool
 	over  bool // guarded by trials.mu
 }
 
 func isSuspect(t *dbq.Task) bool { return t.Lapses >= suspectAfter }
 
-// begin gives a suspect its turn, and waits for it briefly if wait is set. It returns false if the turn has not come.
+// begin gives a suspect its permit, and waits for it briefly if wait is set. It returns false if there is none yet.
 func (s *trials) begin(l *leased, wait bool) bool {
 	ended, ok := s.try(l)
 	if ok || !wait {
@@ -72,22 +72,22 @@ func (s *trials) try(l *leased) (ended <-chan struct{}, ok bool) {
 	if s.running++; s.running == 1 {
 		s.since = time.Now()
 	}
-	s.trial, l.turn = trial, &turn{trial: trial}
+	s.trial, l.permit = trial, &permit{trial: trial}
 	return nil, true
 }
 
-// end ends a suspect's turn; returned says that its handler has returned, so that it vouches for others. It can be
-// called more than once, and for any task.
+// end takes a suspect's permit back; returned means that its handler has returned, so that it vouches for others. It
+// can be called more than once, and for any task.
 func (s *trials) end(l *leased, returned bool) {
-	if l.turn == nil {
+	if l.permit == nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if l.turn.over {
+	if l.permit.over {
 		return
 	}
-	l.turn.over, s.trial = true, false
+	l.permit.over, s.trial = true, false
 	s.running--
 	if returned {
 		s.passed++

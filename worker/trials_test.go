@@ -71,7 +71,7 @@ func TestEachLapseDoublesTheSuspicion(t *testing.T) {
 	}
 }
 
-// A suspect whose handler was given up, and may still run, vouches for nobody.
+// A suspect whose handler was given up, and may still run, vouches for no other.
 func TestSuspectThatHangsVouchesForNone(t *testing.T) {
 	t.Parallel()
 	s, l := new(trials), lapsedTask(suspectAfter)

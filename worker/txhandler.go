@@ -18,10 +18,10 @@ import (
 const txEndTimeout = 10 * time.Second
 
 // A TxHandler is the recommended Handler for work in the worker's own database. It begins a transaction of Client.DB,
-// completes the task in it, calls Func, and commits, so the work and the completion happen together or not at all.
-// The first statement locks the task's row, so no other worker can take the task over meanwhile, and an
-// operator's call on the task waits for the end of the transaction, until its deadline or, without one, for half a
-// minute. Func must neither commit nor roll back.
+// completes the task in it, calls Func, and commits, so the work and the completion happen together or not at all. The
+// first statement locks the task's row, so no other worker can take the task over meanwhile. An operator's call on the
+// task waits for the end of the transaction, until its deadline or, without one, for half a minute. Func must neither
+// commit nor roll back.
 //
 // TxFunc makes a TxHandler from a function that returns an error, and HandleTx registers a typed function for a kind.
 //
@@ -77,7 +77,7 @@ func (h TxHandler) handle(ctx context.Context, q *dbq.Queue, t dbq.Task) (o dbq.
 	if err != nil {
 		return notCalled(ctx, q, t, err)
 	}
-	var ours error // of a statement of dbq in tx; an error of Func may be that of any other service
+	var ours error // of a statement of dbq in tx; an error of Func may come from any other service
 	defer func() { release(ours) }()
 	defer func() { _ = tx.Rollback() }() // after an error, a panic or runtime.Goexit
 	end := dbq.Completed(nil)

@@ -13,8 +13,8 @@ import (
 )
 
 // unhandled are the tasks whose kinds have no handler here, as in a rolling deploy, when new programs enqueue a kind
-// before all workers have its handler. They go back to the queue, for workers that have it, and no attempt counts.
-// One line a minute says which kinds they are.
+// before all workers have its handler. They go back to the queue, for workers that have it, and no attempt counts. One
+// line a minute lists the kinds.
 type unhandled struct {
 	*env
 

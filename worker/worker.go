@@ -20,7 +20,7 @@ import (
 )
 
 // A Worker runs a Handler on the tasks of a queue: a *dbq.Queue or, in a program without access to the database, a
-// *client.Queue. docs/clients.md says what differs with the latter.
+// *client.Queue. docs/clients.md lists the differences of the latter.
 //
 // Queue and either Handler or BatchHandler are required. For every other field, zero means the documented default. Do
 // not change a Worker while Run is running.
@@ -40,9 +40,9 @@ type Worker struct {
 	Concurrency int
 	// Weight is the worker's share of the tasks that a Group starts. The default is 1.
 	Weight int
-	// MaxCheckout is the maximum number of tasks in one checkout. The default is 1000. The worker leases tasks ahead: as
-	// many as its handlers are likely to start during the next two checkouts, estimated from the recent durations of both,
-	// and at most four full checkouts. So slow tasks are left for other workers.
+	// MaxCheckout is the maximum number of tasks in one checkout. The default is 1000. The worker leases tasks ahead:
+	// as many as its handlers are likely to start during the next two checkouts, estimated from the recent durations of
+	// both, and at most four full checkouts. So slow tasks are left for other workers.
 	MaxCheckout int
 	// Lease is the length of each lease: if the worker dies, others take over its tasks after this time. The worker
 	// renews each lease three times within this time. The default is 30 seconds, the minimum 100 milliseconds.
@@ -60,11 +60,11 @@ type Worker struct {
 	MaxAttempts int
 	// OnPoison is called for each task that this worker moves to POISON, with the handler's error; err is nil if the
 	// lease of the last attempt expired. Calls run one at a time, beside the handlers. ctx ends with DrainTimeout, and
-	// Run waits for a call at most Grace after that. Calls still waiting then, and calls beyond 10,000 waiting ones, are
-	// dropped, and the log reports how many. The default is no call.
+	// Run waits for a call at most Grace after that. Calls still waiting then, and calls beyond 10,000 waiting ones,
+	// are dropped, and the log reports how many. The default is no call.
 	OnPoison func(ctx context.Context, t dbq.Task, err error)
-	// Observe receives the worker's observations. It is called from many goroutines and must return quickly. The default
-	// is no call.
+	// Observe receives the worker's observations. It is called from many goroutines and must return quickly. The
+	// default is no call.
 	Observe func(o Observation)
 	// Switch pauses the worker from within the program. The default is none.
 	Switch *Switch
@@ -82,9 +82,9 @@ type Worker struct {
 	// History selects the attempts that are recorded, unless the queue's settings override it. The default is all.
 	History dbq.History
 	// Retention sets how long ended tasks and their history are kept, unless the queue's settings override it. One
-	// worker of the queue removes them, once a minute. By default completed tasks are kept for 24 hours, cancelled tasks
-	// and the history of attempts for 7 days, and tasks in POISON and parked tasks for 30 days. KeepForever removes
-	// nothing.
+	// worker of the queue removes them, once a minute. By default completed tasks are kept for 24 hours, cancelled
+	// tasks and the history of attempts for 7 days, and tasks in POISON and parked tasks for 30 days. KeepForever
+	// removes nothing.
 	Retention dbq.Retention
 	// Logger receives one line for each event that operators need to know about, with a count if the event affects many
 	// tasks; docs/worker.md lists the lines. No line contains a payload. The default is the client's logger, which is
@@ -101,19 +101,19 @@ type Tuning struct {
 	// task is due. After a full checkout, the worker checks out again immediately. The defaults are 10
 	// milliseconds and 2 seconds, which is less than one query per second.
 	PollMin, PollMax time.Duration
-	// Grace is how long a handler may ignore the end of its context. After this time the worker logs the handler's stack
-	// and continues without it; if Timeout has passed, the attempt has failed. The default is 5 seconds.
+	// Grace is how long a handler may ignore the end of its context. After this time the worker logs the handler's
+	// stack and continues without it; if Timeout has passed, the attempt has failed. The default is 5 seconds.
 	Grace time.Duration
 	// ReportInterval is how often the worker reports to the registry and reads commands and settings. It also does so
-	// when it is notified of a change. A worker that has not reported for three intervals is listed as dead. The default
-	// is 15 seconds, the minimum 10 milliseconds.
+	// when it is notified of a change. A worker that has not reported for three intervals is listed as dead. The
+	// default is 15 seconds, the minimum 10 milliseconds.
 	ReportInterval time.Duration
 	// Unlisted keeps the worker out of the registry. It then ignores the queue's settings and operators' commands, and
-	// does not clean. A pause of the queue still applies, and it still advances workflows. By default the worker is in the
-	// registry, which costs about one statement every 5 seconds.
+	// does not clean. A pause of the queue still applies, and it still advances workflows. By default the worker is in
+	// the registry, which costs about one statement every 5 seconds.
 	Unlisted bool
-	// NoStatistics turns off the statistics over time of this worker, as the queue's settings can for all of its workers.
-	// By default a worker that was busy writes a row once a minute, and one of all workers samples the queues; see
-	// docs/statistics.md. An Unlisted worker and Step write none.
+	// NoStatistics turns off the statistics over time of this worker, as the queue's settings can for all of its
+	// workers. By default a worker that was busy writes a row once a minute, and one of all workers samples the queues;
+	// see docs/statistics.md. An Unlisted worker and Step write none.
 	NoStatistics bool
 }

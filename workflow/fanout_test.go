@@ -58,8 +58,8 @@ func TestFanOutOfManyWithOneCallback(t *testing.T) {
 			settlements[i] = dbq.Settlement{Lease: task.Lease, Outcome: dbq.Completed(nil)}
 		}
 		if len(seen) == parts { // it is due only after the last part
-			if task, err := c.Get(ctx, callback); err != nil || !task.Waiting {
-				t.Errorf("before the last parts, the callback is waiting: %v, %v", task.Waiting, err)
+			if task, err := c.Get(ctx, callback); err != nil || !task.Blocked {
+				t.Errorf("before the last parts, the callback is blocked: %v, %v", task.Blocked, err)
 			}
 		}
 		done, err := q.SettleMany(ctx, settlements)

@@ -78,7 +78,7 @@ func Get(ctx context.Context, c *dbq.Client, id uuid.UUID, limit int) (Info, err
 		for _, r := range p.Needs {
 			info.Needs = append(info.Needs, Need{r.Parent, r.Child, onFailureOf(r.OnFailure), r.Met != 0})
 		}
-		// The limit of needs is that of each statement of a page: a page can have more of them than that.
+		// The limit of needs is for each statement of a page: a page can have more of them than that.
 		info.Cut = info.Cut || len(p.Needs) >= pageNeeds
 		if len(p.Tasks) < n {
 			break
@@ -193,7 +193,7 @@ func (s StepInfo) Decode(v any) error {
 	return nil
 }
 
-// Cancel cancels all tasks of a workflow that have not ended, and returns how many. The options are those of
+// Cancel cancels all tasks of a workflow that have not ended, and returns how many. It accepts the options of
 // admin.Admin.OperateMany.
 func Cancel(ctx context.Context, c *dbq.Client, id uuid.UUID, opts ...admin.Option) (int, error) {
 	return operate(ctx, c, admin.Cancel, admin.Filter{Workflow: id}, opts)
@@ -215,7 +215,7 @@ func Retry(ctx context.Context, c *dbq.Client, id uuid.UUID, opts ...admin.Optio
 }
 
 // operate applies an event to all tasks that a filter selects. It is one call, which begins with the last tasks when it
-// cancels: no task goes on because another one was cancelled before it.
+// cancels: no task starts because another one was cancelled before it.
 func operate(
 	ctx context.Context, c *dbq.Client, event state.Event, f admin.Filter, opts []admin.Option) (int, error) {
 	f.Limit = MaxSteps

@@ -39,11 +39,11 @@ const (
 )
 
 // ErrDefinition is returned if the steps contain a cycle, an unknown or duplicate name, or another invalid field. It
-// matches dbq.ErrInvalid too. Other errors are those of package dbq.
+// matches dbq.ErrInvalid too. Other errors come from package dbq.
 var ErrDefinition error = &errs.InvalidError{Text: "invalid workflow"}
 
-// StepError is the error for one step of Enqueue. It matches what its cause matches: ErrDefinition, or an error of
-// package dbq such as dbq.ErrKind.
+// StepError is the error for one step of Enqueue. It matches the same errors as its cause: ErrDefinition, or an error
+// of package dbq such as dbq.ErrKind.
 type StepError struct {
 	Step  int    // the index of the step
 	Field string // the field of Step to change
@@ -56,12 +56,12 @@ func (e *StepError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *StepError) Unwrap() error { return e.Err }
 
-// OnFailure is what happens to a step when a task that it needs goes to POISON, for whatever reason. "" means
+// OnFailure determines the fate of a step when a task that it needs goes to POISON, for whatever reason. "" means
 // CancelStep.
 type OnFailure string
 
 const (
-	// CancelStep cancels the step, and in turn those that need it.
+	// CancelStep cancels the step, and then the steps that need it.
 	CancelStep OnFailure = "cancel"
 	// WaitStep keeps the step waiting until an operator reenqueues the failed task and that task completes.
 	WaitStep OnFailure = "wait"
@@ -85,13 +85,13 @@ type Step struct {
 	Task dbq.NewTask
 	// Needs are the names of the steps that must be completed before this one. They may come later in the slice.
 	Needs []string
-	// OnFailure is what happens when one of Needs fails. By default, the step is cancelled.
+	// OnFailure determines the fate of the step when one of Needs fails. By default, the step is cancelled.
 	OnFailure OnFailure
 
 	err error // of NewStep
 }
 
-// onFailureOf returns what is stored as n.
+// onFailureOf returns the OnFailure that is stored as n.
 func onFailureOf(n int64) OnFailure {
 	if n < 0 || n >= int64(len(stored)) {
 		return ""
@@ -269,8 +269,8 @@ func indexNeeds(steps []Step) ([][]int, error) {
 	return needs, nil
 }
 
-// sorted returns the indexes of the steps in an order in which each comes after what it needs, and otherwise in the
-// given order.
+// sorted returns the indexes of the steps in an order in which each comes after its needs, and otherwise in the given
+// order.
 func sorted(steps []Step, needs [][]int) ([]int, error) {
 	open := make([]int, len(steps)) // needs that are not in order yet
 	dependents := make([][]int, len(steps))

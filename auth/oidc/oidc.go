@@ -28,14 +28,14 @@ import (
 
 // Config configures a Verifier. Issuer, Audience and Rules are required.
 type Config struct {
-	// Issuer is the provider's URL: the claim iss of its tokens, below which the provider serves its discovery document.
-	// It must be https, unless its host is this machine.
+	// Issuer is the provider's URL: the claim iss of its tokens, below which the provider serves its discovery
+	// document. It must be https, unless its host is this machine.
 	Issuer string `yaml:"issuer"`
 	// Audience is the name that the provider has for this API, such as a client id: tokens must have it in their claim
 	// aud.
 	Audience string `yaml:"audience"`
-	// UserClaim is the claim with the user's name, for the rules and the audit. Choose one that users cannot change. The
-	// default is sub. For email, the token must also have email_verified.
+	// UserClaim is the claim with the user's name, for the rules and the audit. Choose one that users cannot change.
+	// The default is sub. For email, the token must also have email_verified.
 	UserClaim string `yaml:"user_claim"`
 	// GroupsClaim is the claim with the user's groups: a list of texts, or one text. Dots lead into objects, as in
 	// realm_access.roles. The default is groups.
@@ -55,12 +55,12 @@ const (
 	maxSkew     = 5 * time.Minute
 	maxToken    = 16 << 10 // bytes
 	maxDocument = 1 << 20  // bytes of a response of the provider
-	// After refresh, the provider's document and keys are read again, so that a withdrawn key is not accepted for longer.
-	// If that fails, the known ones are used until keep has passed.
+	// After refresh, the provider's document and keys are read again, so that a withdrawn key is not accepted for
+	// longer. If that fails, the known ones are used until keep has passed.
 	refresh = time.Hour
 	keep    = 24 * time.Hour
-	// pause is the least time between two tries to read the document, and between two requests for keys. A token with an
-	// unknown key causes such a request.
+	// pause is the least time between two tries to read the document, and between two requests for keys. A token with
+	// an unknown key causes such a request.
 	pause = 10 * time.Second
 	// discoverTimeout limits the reading of the document and the keys. It is shorter than the API's limit.
 	discoverTimeout = 4 * time.Second
@@ -83,13 +83,13 @@ type Verifier struct {
 	tryError   error
 }
 
-// provider is what is known about the provider.
+// provider has the known facts about the provider.
 type provider struct {
 	verifier *oidc.IDTokenVerifier
 	at       time.Time
 }
 
-// New returns a Verifier, or an error that says what is wrong with the configuration. It sends nothing: the provider's
+// New returns a Verifier, or an error that describes the problem of the configuration. It sends nothing: the provider's
 // discovery document and keys are read when the first token arrives.
 func New(cfg Config) (*Verifier, error) {
 	cfg.UserClaim, cfg.GroupsClaim = cmp.Or(cfg.UserClaim, "sub"), cmp.Or(cfg.GroupsClaim, "groups")
@@ -236,7 +236,7 @@ func texts(v any) (out []string) {
 	return out
 }
 
-// provider returns what is known about the provider, and reads it if it is unknown or old.
+// provider returns the facts about the provider, and reads them if they are unknown or old.
 func (v *Verifier) provider(ctx context.Context) (*provider, error) {
 	p := v.known.Load()
 	if p != nil && v.now().Sub(p.at) < refresh {

@@ -25,12 +25,12 @@ import (
 
 // issuer is a provider on this machine.
 type issuer struct {
-	t    testing.TB
-	url  string
-	keys map[string]crypto.Signer // by id
-	down atomic.Bool
-	lost atomic.Bool  // the keys, but not the document
-	asks atomic.Int64 // requests for keys
+	t           testing.TB
+	url         string
+	keys        map[string]crypto.Signer // by id
+	down        atomic.Bool
+	lost        atomic.Bool // the keys, but not the document
+	keyRequests atomic.Int64
 
 	mu     sync.Mutex
 	server *oidctest.Server
@@ -45,7 +45,7 @@ func newIssuer(t testing.TB) *issuer {
 			return
 		}
 		if r.URL.Path == "/keys" {
-			i.asks.Add(1)
+			i.keyRequests.Add(1)
 		}
 		i.mu.Lock()
 		defer i.mu.Unlock()
@@ -221,7 +221,7 @@ func TestOtherTokensAreLeftToTheChain(t *testing.T) {
 			t.Errorf("%.20s: %+v, %v", token, p, err)
 		}
 	}
-	if n := i.asks.Load(); n != 0 || v.known.Load() != nil {
+	if n := i.keyRequests.Load(); n != 0 || v.known.Load() != nil {
 		t.Errorf("they caused %d requests", n)
 	}
 	both := auth.Chain{v, other.verifier(nil)}
@@ -348,7 +348,7 @@ func TestFloodOfUnknownKeysRarelyReachesTheProvider(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := i.asks.Load(); n > 2 {
+	if n := i.keyRequests.Load(); n > 2 {
 		t.Errorf("the provider was asked for keys %d times", n)
 	}
 }

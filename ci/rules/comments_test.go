@@ -12,8 +12,8 @@ import (
 var groups = map[string]bool{"dialect/row.go WasHolder": true, "internal/sqlrun/texts.go GetKV": true}
 
 // TestDocCommentsBeginWithTheName checks that the doc comment of an exported name begins with that name, or with an
-// article and the name, and that of a package with Package and its name. The comment of a group of constants or
-// variables may begin with anything, and so may that of a command.
+// article and the name, and the comment of a package with Package and its name. The comment of a group of constants or
+// variables may begin with anything, and so may the comment of a command.
 func TestDocCommentsBeginWithTheName(t *testing.T) {
 	t.Parallel()
 	sources(t, func(file string, content []byte) {

@@ -13,9 +13,9 @@ import (
 
 const module = "github.com/dbq-go/dbq"
 
-// layers lists the packages from the bottom up, as docs/architecture.md shows them. A package may import those of lower
-// layers, and those before it in its own. A new package is added to a layer. "." is the root, "x/..." is x and
-// everything below it.
+// layers lists the packages from the bottom up, as docs/architecture.md shows them. A package may import the packages
+// of lower layers, and the ones before it in its own. A new package is added to a layer. "." is the root, "x/..." is x
+// and everything below it.
 var layers = []string{
 	"state internal/check",
 	// Below all of internal/: what a dialect of another module cannot import, dbq's own do not need either.
@@ -129,7 +129,7 @@ func above(from, to string, ours bool) string {
 	return ""
 }
 
-// place is a package's layer and where it stands in that, or nil when it is in none.
+// place is a package's layer and its position in the layer, or nil if it is in none.
 func place(directory string) []int {
 	for layer, names := range layers {
 		for at, name := range strings.Fields(names) {

@@ -94,8 +94,8 @@ func exists(name string) bool {
 	return err == nil
 }
 
-// exported returns the exported names of a package, and those of its types' fields and methods as Type.Name. The name
-// of a type whose fields are not known here, such as an alias, is there with a ? before it as well.
+// exported returns the exported names of a package, and the names of its types' fields and methods as Type.Name. The
+// name of a type whose fields are not known here, such as an alias, is there with a ? before it as well.
 func exported(t *testing.T, directory string) map[string]bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(repository, directory, "*.go"))

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// local matches what works on one machine only: a path of its own, a registry or mirror of packages. Each pattern has a
-// text that it cannot match without, since a search for that takes a hundredth of the time.
+// local matches text that works on one machine only: a path of its own, a registry or mirror of packages. Each pattern
+// has a text that it cannot match without, since a search for that takes a hundredth of the time.
 var local = [][2]string{
 	{"/work/", `(^|[^\w.*/}-])/work/`}, {"/root/", `(^|[^\w.*/}-])/root/`}, {"/home/", `(^|[^\w.*/}-])/home/[a-z]+/`},
 	{".golang.org", `(proxy|sum)\.golang\.org`}, {"goproxy.", `goproxy\.(io|cn)`},

@@ -16,8 +16,8 @@ import (
 // dialects are the directories whose files of SQL have the same names and statements.
 var dialects = []string{"mysql", "oracle", "postgres", "sqlite"}
 
-// some are the private statements that not every dialect has, with the dialects that have them; docs/sql says what each
-// does. A field of Statements is in every dialect, unless its tag says that it may be empty.
+// some are the private statements that not every dialect has, with the dialects that have them; docs/sql describes
+// each. A field of Statements is in every dialect, unless its tag says that it may be empty.
 var some = []struct{ dialects, why, statements string }{
 	{"postgres", "statements that find and take, statistics of dead tuples",
 		"ready within, take ready, take expired, dead tuples"},

@@ -36,7 +36,7 @@ var banned = [][2]string{
 		"the American spelling: analyze, catalog, center, defense, gray, license, learned, spelled"},
 }
 
-// unplain are phrases that make a sentence hard to read, for pages and code that users read: neither tests nor SQL.
+// unplain are phrases that make a sentence hard to read, for everything but tests.
 var unplain = [][2]string{
 	{`(?:is|are|was|were) told`, "gets, receives, is reported"},
 	{`told (?:as|of)|tells? of`, "is reported as, reports"},
@@ -47,7 +47,16 @@ var unplain = [][2]string{
 	{`settings? in force`, "the current settings"},
 	{`all the same`, "still, nevertheless"},
 	{`broke off|broken off|breaks off`, "rolled back, interrupted"},
+	{`stands? in`, "replaces, is in"},
+	{`whoever`, "the caller, the program, the transaction that"},
+	{`in vain`, "without success"},
+	{`so many attempts`, "a number of attempts"},
+	{`believes? in`, "accepts"},
+	{`asks? (?:a|the) (?:server|database|library)`, "queries"},
 }
+
+// vague matches the beginning of a comment that says that its subject is, has or returns "what", instead of naming it.
+var vague = regexp.MustCompile(`(?m)^\s*(?://|--) (?:(?:An?|The) )?[\w.]+ (?:is|are|has|have|returns?) what\b`)
 
 // A list of phrases, and one expression for all of them.
 type phrases struct {
@@ -91,10 +100,13 @@ func TestWords(t *testing.T) {
 			return
 		}
 		everywhere.report(t, file, bytes.ReplaceAll(content, []byte("getkin/kin-openapi"), nil)) // the name of a module
-		// comments of the dialects' statements
-		sql := path.Ext(file) == ".sql" || file == "internal/gen/statements.txt"
-		if !sql && !strings.HasSuffix(file, "_test.go") {
-			read.report(t, file, content)
+		if strings.HasSuffix(file, "_test.go") {
+			return
+		}
+		read.report(t, file, content)
+		for _, at := range vague.FindAllIndex(content, -1) {
+			line := 1 + bytes.Count(content[:at[0]], []byte("\n"))
+			t.Errorf("%s:%d: %q; name the thing", file, line, bytes.TrimSpace(content[at[0]:at[1]]))
 		}
 	})
 }

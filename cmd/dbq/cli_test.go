@@ -48,7 +48,8 @@ func TestMain(m *testing.M) {
 		}
 		main()
 	}
-	// A process that a test's own dbq starts, such as the demo's workers, is dbq too, and not these tests once more.
+	// A process that a test's own dbq starts, such as the demo's workers, is dbq too, and does not run these tests
+	// again.
 	if err := os.Setenv(runMain, "1"); err != nil {
 		panic(err)
 	}

@@ -131,7 +131,7 @@ func (u *user) client(l language, at string, args ...string) *background {
 	return u.spawn(cmd)
 }
 
-// events returns what workers have reported with a word, line by line, without the word.
+// events returns the lines that workers have reported with a word, without the word.
 func (u *user) events(word string) []string {
 	var out []string
 	for line := range strings.Lines(u.read("events") + "\n") {
@@ -236,7 +236,7 @@ func TestClientsLoseNothingThroughKills(t *testing.T) {
 	})
 }
 
-// lineOfOutage is what the worker of a client logs while its server is away.
+// lineOfOutage matches the log line of a client's worker while its server is away.
 var lineOfOutage = regexp.MustCompile("is repeated|does not answer")
 
 // TestClientsKeepLeasesAndDrain runs a handler for longer than its lease, stops a worker while handlers run, cancels a

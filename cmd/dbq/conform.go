@@ -214,7 +214,7 @@ var reportFormats = map[string]func(conformance.Report, io.Writer) error{
 	"junit": conformance.Report.WriteJUnit,
 }
 
-// reportTarget is a report that was asked for.
+// reportTarget is a requested report.
 type reportTarget struct {
 	format string
 	file   string // "" is stdout

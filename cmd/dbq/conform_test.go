@@ -106,7 +106,7 @@ func TestConformListsLaws(t *testing.T) {
 	}
 }
 
-// Every command records its user as the operator of what it changes; those of the suite are the cases' own.
+// Every command records its user as the operator of what it changes; the suite's tables are the cases' own.
 func TestConformPassesCasesThatRecordOperators(t *testing.T) {
 	u := newUser(t)
 	u.run("conform", "--run", "^(Operate/RevokeIsRecorded|Operate/ReasonIsKept|Fleet/PausedHandsOutNothing|Audit/)").
@@ -159,7 +159,7 @@ func TestConformInterrupted(t *testing.T) {
 	u.run("migrate").ok()
 	before := u.tables("dbq.db")
 	b := u.startProcess("conform", "--dsn", "dbq.db", "-v", "--report", "json=r.json")
-	b.err.says(t, "cas/Transitions/") // hundreds of cases are still to come
+	b.err.waitFor(t, "cas/Transitions/") // hundreds of cases are still to come
 	b.signal(os.Interrupt)
 	o := b.wait().failsAtLast(exitInterrupted)
 	if !strings.Contains(o.err, "cases had ended, 0 failed; its tables were dropped") {
@@ -214,7 +214,7 @@ func TestConformOnPostgres(t *testing.T) {
 		has("PostgreSQL ", "strategies cas, advisory", "0 failed, 0 skipped")
 
 	b := u.startProcess("conform", "--dsn", dsn, "--parallel", "4", "-v")
-	b.err.says(t, "skip-locked/Transitions/") // hundreds of cases are still to come
+	b.err.waitFor(t, "skip-locked/Transitions/") // hundreds of cases are still to come
 	b.signal(os.Interrupt)
 	o := b.wait().failsAtLast(exitInterrupted)
 	m := regexp.MustCompile(`tables (c[0-9a-f]+_)\*`).FindStringSubmatch(o.err)

@@ -139,7 +139,7 @@ func (d *demo) openQueue(ctx context.Context) error {
 	return nil
 }
 
-// dropTables drops the demo's tables, also after an interrupt.
+// dropTables drops the demo's tables, even after an interrupt.
 func (d *demo) dropTables(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
 	defer cancel()
@@ -147,7 +147,7 @@ func (d *demo) dropTables(ctx context.Context) error {
 	return errors.Join(err, d.c.Close(), dbq.DropTables(ctx, t.dsn, d.options()...))
 }
 
-// chooseFiles finds the files to hash, without those of the demo itself, which change while it runs.
+// chooseFiles finds the files to hash, without the demo's own files, which change while it runs.
 func (d *demo) chooseFiles(ctx context.Context) error {
 	own := []string{filepath.Base(d.temp)}
 	t, err := d.target()
@@ -374,10 +374,10 @@ const sampleFiles = 200
 type fileSet struct {
 	dir   string
 	paths []string
-	notes []string // what was left out
+	notes []string // on files that were left out
 }
 
-// findFiles collects regular files in the order of their names, without .git and what has one of the names in own.
+// findFiles collects regular files in the order of their names, without .git and files with a name in own.
 func findFiles(ctx context.Context, given string, most int, own []string) (fileSet, error) {
 	dir, err := filepath.Abs(given)
 	if err == nil {

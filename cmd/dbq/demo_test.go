@@ -196,7 +196,7 @@ func (u *user) noTables(dsn, stderr string) {
 func TestDemoInterrupted(t *testing.T) {
 	u := newUser(t)
 	b := u.startProcess("demo", "--dir", u.tree(300))
-	b.err.says(t, "worker 3 started")
+	b.err.waitFor(t, "worker 3 started")
 	b.signal(os.Interrupt)
 	o := b.wait().failsAtLast(exitInterrupted)
 	u.leftNothing(o.err)
@@ -216,7 +216,7 @@ func (o outcome) failsAtLast(code int) outcome {
 func TestDemoKilled(t *testing.T) {
 	u := newUser(t)
 	b := u.startProcess("demo", "--dir", u.tree(300))
-	b.err.says(t, "worker 3 started")
+	b.err.waitFor(t, "worker 3 started")
 	b.signal(syscall.SIGKILL)
 	o := b.wait()
 	for _, m := range workerStarted.FindAllStringSubmatch(o.err, -1) {
@@ -231,7 +231,7 @@ func TestDemoOfChangingFiles(t *testing.T) {
 	u := newUser(t)
 	dir := u.tree(30)
 	b := u.startProcess("demo", "--dir", dir, "--json")
-	b.err.says(t, "worker 1 killed")
+	b.err.waitFor(t, "worker 1 killed")
 	// What worker 1 held is hashed after its lease has expired, about a second from now.
 	for _, path := range filesIn(t, dir) {
 		if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() {

@@ -183,7 +183,7 @@ func jsonMistake(err error) string {
 	var wrongType *json.UnmarshalTypeError
 	var wrongTime *time.ParseError
 	switch {
-	case errors.As(err, &wrongTime): // its text has what was given
+	case errors.As(err, &wrongTime): // its text has the given time
 		return "a time does not have the form 2030-01-31T08:00:00Z"
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return "the JSON object is incomplete"

@@ -61,11 +61,11 @@ func exitCodesSection() string {
 	return text
 }
 
-// word matches what can be the name of a command or a flag.
+// word matches a possible name of a command or a flag.
 var word = regexp.MustCompile(`^[a-z][a-z-]{0,19}$`)
 
-// nameOf returns a name that was typed with a space before it, as an error shows it, or "" for what cannot be a name.
-// No error shows anything else that was typed, unless it names a thing in the database: it may be a secret.
+// nameOf returns a name that was typed with a space before it, as an error shows it, or "" for other text. No error
+// shows anything else that was typed, unless it names a thing in the database: it may be a secret.
 func nameOf(typed string) string {
 	if !word.MatchString(typed) {
 		return ""
@@ -125,7 +125,7 @@ func exitCode(ctx context.Context, err error, began bool) int {
 	return exitFailed
 }
 
-// cureOf returns what to do about an error, or "" if the error's text says it.
+// cureOf returns the cure of an error, or "" if the error's text has it.
 func cureOf(err error) string {
 	switch {
 	case errors.Is(err, dbq.ErrNoDatabase):
@@ -147,7 +147,7 @@ var forPrograms = strings.NewReplacer(
 // suggestions puts the suggestions of an unknown command, which have lines of their own, into its sentence.
 var suggestions = strings.NewReplacer(" for \"dbq\"", "", "\n\nDid you mean this?\n\t", ": try ", "\n\t", " or ")
 
-// complain writes the one line that says what failed and what to do. cmd is the command, as far as it is known.
+// complain writes one line with the failure and its cure. cmd is the command, as far as it is known.
 func (a *app) complain(cmd *cobra.Command, err error, code int) {
 	text := forPrograms.Replace(strings.TrimPrefix(strings.TrimPrefix(err.Error(), "dbq: "), "conformance: "))
 	if code == exitInterrupted {

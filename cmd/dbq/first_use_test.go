@@ -95,7 +95,7 @@ func TestUntilEmptyOfAPausedQueue(t *testing.T) {
 		t.Errorf("state %v", got)
 	}
 	b := u.start(sh("true")...)
-	b.err.says(t, "dbq queue resume q")
+	b.err.waitFor(t, "dbq queue resume q")
 	b.stops()
 }
 
@@ -148,9 +148,9 @@ func TestWatch(t *testing.T) {
 		u.run(append(strings.Fields(line), "--watch=1ms")...).fails(exitUsage, "--watch", "100ms")
 	}
 	b := u.start("stats", "--watch=100ms")
-	b.out.says(t, "QUEUE")
+	b.out.waitFor(t, "QUEUE")
 	u.run("enqueue", "-q", "later").id()
-	b.out.says(t, "later")
+	b.out.waitFor(t, "later")
 	b.stops()
 	b = u.start("list", "--watch=100ms", "--json")
 	check.Eventually(t, "it is listed again", func() bool { return strings.Count(b.out.String(), `"queue":"later"`) > 2 })
@@ -170,7 +170,7 @@ func TestNamesAreCompleted(t *testing.T) {
 		}
 	}
 	b := u.start(sh("true", "--id", "web/1", "--report-interval", "50ms")...)
-	b.err.says(t, "web/1")
+	b.err.waitFor(t, "web/1")
 	check.Eventually(t, "the worker's name is completed", func() bool {
 		return strings.HasPrefix(u.run("__complete", "worker", "stop", "w").out, "web/1\n")
 	})

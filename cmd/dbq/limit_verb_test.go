@@ -37,7 +37,7 @@ func TestLimitVerb(t *testing.T) {
 		}
 		show := []string{"limit", "q", "--json"}
 		if len(c.json) == 0 {
-			show = append(show, "--create") // without limits, nobody knows the queue
+			show = append(show, "--create") // without limits, the queue is unknown
 		}
 		for _, args := range [][]string{append(args, "--json"), show} {
 			if got := u.run(args...).one(); !maps.Equal(got, c.json) {

@@ -95,8 +95,8 @@ func when(t dbq.Task, now time.Time) string {
 		return "parked " + span(now.Sub(t.Updated)) + " ago"
 	case t.Cancelled:
 		return "cancelled " + span(now.Sub(t.Updated)) + " ago"
-	case t.Waiting:
-		return "waits for others"
+	case t.Blocked:
+		return "blocked"
 	case t.Due.IsZero():
 		return span(now.Sub(t.Updated)) + " ago"
 	case t.Due.After(now):

@@ -257,7 +257,7 @@ func (a *app) options() []dbq.Option {
 	return opts
 }
 
-// surroundings are what a run of the program has of its process, so that a process can run it more than once.
+// surroundings are the parts of a process that a run of the program uses, so that a process can run it more than once.
 type surroundings struct {
 	in       io.Reader
 	out, err io.Writer

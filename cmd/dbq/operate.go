@@ -22,7 +22,7 @@ type operatorVerb struct {
 	does    string
 	note    string // a hint for the operator
 	example string
-	confirm bool // with a filter, it asks for confirmation
+	confirm bool // with a filter, it requires a confirmation
 }
 
 var operatorVerbs = map[state.Event]operatorVerb{
@@ -109,7 +109,7 @@ func (a *app) addNote(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// operatorName returns user@host, or what the system knows of it.
+// operatorName returns user@host, or the part of it that the system reports.
 func operatorName() string {
 	name := "unknown"
 	if u, err := osuser.Current(); err == nil && u.Username != "" {
@@ -141,8 +141,8 @@ func (f *filterFlags) operatorFilter(t state.Transition, all bool) (admin.Filter
 	return filter, nil
 }
 
-// confirm asks for confirmation of a removal, and returns an error unless the answer is yes. Without a terminal, the
-// error says what would be removed.
+// confirm requests the confirmation of a removal, and returns an error unless the answer is yes. Without a terminal,
+// the error lists the tasks that would be removed.
 func (a *app) confirm(question, removes string) error {
 	if !isTerminal(a.in) || !isTerminal(a.err) {
 		return usagef("this removes %s: add --yes", removes)

@@ -89,8 +89,8 @@ func (p *programRunner) HandleTask(ctx context.Context, t dbq.Task) dbq.Outcome 
 	return o
 }
 
-// wait waits for a program, and reports whether ctx ended before it. Then the program gets SIGTERM, with all that it
-// started, and SIGKILL what has not ended with it or within the grace.
+// wait waits for a program, and reports whether ctx ended before it. Then the program and its children get SIGTERM.
+// Processes that have not ended with it or within the grace get SIGKILL.
 func (p *programRunner) wait(ctx context.Context, cmd *exec.Cmd) (stopped bool, err error) {
 	ended, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -101,7 +101,7 @@ func (p *programRunner) wait(ctx context.Context, cmd *exec.Cmd) (stopped bool, 
 		case <-ctx.Done():
 		}
 		if errors.Is(cmd.Process.Signal(syscall.Signal(0)), os.ErrProcessDone) {
-			return // what it started keeps its stdout
+			return // a child keeps its stdout
 		}
 		stopped = true
 		_ = terminateGroup(cmd) // it may have ended meanwhile
@@ -193,7 +193,7 @@ func (p *programRunner) stayIfKilled() {
 	}
 }
 
-// noteStopping explains what the first signal does.
+// noteStopping explains the effect of the first signal.
 func (p *programRunner) noteStopping(drain time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -305,8 +305,8 @@ func (b *tailBuffer) String() string {
 }
 
 // payloadFile is a file without a name that holds a payload, to be a program's stdin. It is complete before the program
-// starts: through a pipe, a program whose worker is killed would see an early end of file and could not tell it from
-// the end of the payload.
+// starts: through a pipe, a program whose worker is killed would see an early end of file and could not distinguish it
+// from the end of the payload.
 func payloadFile(payload []byte) (*os.File, error) {
 	f, err := os.CreateTemp("", "dbq-payload-")
 	if err != nil {

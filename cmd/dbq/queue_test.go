@@ -98,7 +98,7 @@ func TestQueueClean(t *testing.T) {
 	u.run("work", "-q", "mail", "--until-empty", "--", "true").ok()
 	u.run("queue", "clean", "mail").fails(exitUsage, "remove nothing")
 	u.run("queue", "clean", "mail", "--keep-completed", "1h").has("0 tasks")
-	time.Sleep(5 * time.Millisecond) // SQLite tells milliseconds
+	time.Sleep(5 * time.Millisecond) // SQLite has milliseconds
 	u.run("queue", "clean", "mail", "--keep-completed", "1ms").has("1 task and")
 	u.run("queue", "clean", "mail", "--keep-completed", "-1h").fails(exitUsage, "negative")
 }
@@ -117,11 +117,11 @@ func TestWorkerVerbs(t *testing.T) {
 func obeys(u *user, report string) {
 	u.t.Helper()
 	b := u.start(sh(`echo "$DBQ_ATTEMPT"`, "--id", "web/1", "--report-interval", report)...)
-	b.err.says(u.t, "as web/1")
+	b.err.waitFor(u.t, "as web/1")
 	is := func(state string) func() bool {
 		return func() bool {
 			o := u.run("worker", "list", "--queue", "q", "--json")
-			if o.code == exitNotFound { // nobody has used the queue yet
+			if o.code == exitNotFound { // no program has used the queue yet
 				return false
 			}
 			o.ok()

@@ -328,7 +328,7 @@ func whenText(d schedule.Schedule) string {
 	return cmp.Or(d.Cron, "-")
 }
 
-// nextText returns when a schedule fires next, as text.
+// nextText returns the next time of a schedule, as text.
 func nextText(i schedule.Info) string {
 	switch {
 	case i.Paused:

@@ -27,7 +27,7 @@ func init() {
 		}})
 }
 
-// everyCommand is each command of dbq as somebody might type it, for an id of a task, as text and with --json.
+// everyCommand is each command of dbq as a user might type it, for an id of a task, as text and with --json.
 func everyCommand(id string) [][]string {
 	var out [][]string
 	for _, l := range []string{

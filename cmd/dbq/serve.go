@@ -28,7 +28,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Limits of the server, besides those of the API.
+// Limits of the server, besides the limits of the API.
 const (
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 2 * time.Minute
@@ -173,7 +173,7 @@ func (s *server) serve(
 		duties.Go(func() { _ = schedule.New(c).Run(running) })
 	}
 	duties.Go(func() { pages.Prepare(running) })
-	// Maintenance goes on while running requests finish, and then reports what they did.
+	// Maintenance continues while running requests finish, and then reports their work.
 	maintaining, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	if !cfg.NoMaintenance {
@@ -202,7 +202,7 @@ func (s *server) serve(
 	return nil
 }
 
-// timed limits how long the body of a request may take, also if no handler reads it, as for a redirection. A handler
+// timed limits how long the body of a request may take, even if no handler reads it, as for a redirection. A handler
 // that runs for longer sets another deadline.
 func timed(timeout time.Duration, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -235,7 +235,7 @@ func (s *server) openAll(ctx context.Context, cfg serveConfig) error {
 }
 
 func (s *server) close() {
-	s.ready.asking.Wait()
+	s.ready.checking.Wait()
 	for _, c := range s.clients {
 		c.Close()
 	}
@@ -278,23 +278,23 @@ const (
 	readyFor     = time.Second     // how long an answer of a database is reused
 )
 
-// readiness is whether the databases answer. It is safe for concurrent use.
+// readiness records whether the databases answer. It is safe for concurrent use.
 type readiness struct {
 	mu        sync.Mutex
 	answered  sync.Cond // with mu
 	databases map[string]*answer
-	asking    sync.WaitGroup
+	checking  sync.WaitGroup
 }
 
-// answer is whether a database answered when it was last asked.
+// answer is the result of the last query of a database.
 type answer struct {
-	asking bool
-	ready  bool
-	at     time.Time
+	checking bool
+	ready    bool
+	at       time.Time
 }
 
-// readyz answers whether the database of the path can be reached or, without one, any of them: one that is away takes
-// the others away from nobody. The log says which one it is.
+// readyz answers whether the database of the path can be reached or, without one, any of them: the clients of the
+// others need not wait for one that is away. The log says which one it is.
 func (s *server) readyz(w http.ResponseWriter, r *http.Request) {
 	if !s.answers(r.PathValue("database")) || s.stopping.Load() {
 		http.Error(w, "not ready", http.StatusServiceUnavailable)
@@ -304,7 +304,7 @@ func (s *server) readyz(w http.ResponseWriter, r *http.Request) {
 }
 
 // answers reports whether a database, or any of them without a name, answers or has answered just now. It returns with
-// the first answer. A database is asked by one goroutine at a time, however many requests wait.
+// the first answer. A database is queried by one goroutine at a time, however many requests wait.
 func (s *server) answers(only string) bool {
 	oldest, r := time.Now().Add(-readyFor), &s.ready
 	r.mu.Lock()
@@ -323,14 +323,14 @@ func (s *server) answers(only string) bool {
 				a = &answer{}
 				r.databases[name] = a
 			}
-			if !a.asking && !a.at.After(oldest) {
-				a.asking = true
-				r.asking.Go(func() { s.ask(name, c, a) })
+			if !a.checking && !a.at.After(oldest) {
+				a.checking = true
+				r.checking.Go(func() { s.check(name, c, a) })
 			}
-			if a.ready && !a.asking {
+			if a.ready && !a.checking {
 				return true
 			}
-			waits = waits || a.asking
+			waits = waits || a.checking
 		}
 		if !waits {
 			return false
@@ -339,8 +339,8 @@ func (s *server) answers(only string) bool {
 	}
 }
 
-// ask asks a database.
-func (s *server) ask(name string, c *dbq.Client, a *answer) {
+// check queries a database, and records whether it answered.
+func (s *server) check(name string, c *dbq.Client, a *answer) {
 	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
 	defer cancel()
 	_, err := c.Now(ctx)
@@ -356,8 +356,8 @@ func (s *server) ask(name string, c *dbq.Client, a *answer) {
 // certificateCheck is how often the files of a certificate are checked for changes, at most.
 const certificateCheck = time.Second
 
-// certificate is that of a server. It is read again when one of its files has changed, so that a renewed certificate
-// needs no restart. It is safe for concurrent use.
+// certificate is the certificate of a server. It is read again when one of its files has changed, so that a renewed
+// certificate needs no restart. It is safe for concurrent use.
 type certificate struct {
 	files  tlsConfig
 	logger *slog.Logger
@@ -369,7 +369,7 @@ type certificate struct {
 	checked time.Time
 }
 
-// stamp tells versions of the files of a certificate from each other.
+// stamp identifies the versions of the files of a certificate.
 type stamp struct{ cert, key version }
 
 type version struct {

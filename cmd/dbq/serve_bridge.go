@@ -70,7 +70,7 @@ type receiverConfig struct {
 	Secrets      secretsConfig `yaml:",inline"`
 }
 
-// receiverPath matches the paths of receivers: not those of the server itself, which have other first parts.
+// receiverPath matches the paths of receivers: not the server's own paths, which have other first parts.
 var receiverPath = regexp.MustCompile(`^/hooks(?:/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$`)
 
 func (c secretsConfig) read(in surroundings) (out []bridge.Secret, err error) {

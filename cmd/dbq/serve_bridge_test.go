@@ -142,7 +142,7 @@ bridges: [{database: shop, queue: out, forward: {database: shop, queue: in}}]
 		return len(workers) == 1
 	})
 	u.run("worker", "stop", workers[0]["id"].(string)).ok()
-	s.err.says(t, "database=shop queue=out")
+	s.err.waitFor(t, "database=shop queue=out")
 	s.stops()
 }
 

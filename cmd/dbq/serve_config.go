@@ -200,7 +200,7 @@ func decodeConfig(text []byte, cfg *serveConfig) error {
 	return errors.New(quotedValue.ReplaceAllLiteralString(err.Error(), "the value"))
 }
 
-// plainYAML returns an error of the YAML library without what was typed.
+// plainYAML returns an error of the YAML library without the user's input.
 func plainYAML(message string) string {
 	for _, t := range yamlErrors {
 		if t.text.MatchString(message) {
@@ -303,7 +303,7 @@ func (a *authConfig) check(databases map[string]*databaseConfig, loopback bool) 
 	return nil
 }
 
-// authenticator returns what authenticates requests.
+// authenticator returns the authenticator of requests.
 func (a authConfig) authenticator(clients map[string]*dbq.Client) auth.Authenticator {
 	var chain auth.Chain
 	if a.Tokens != "" {

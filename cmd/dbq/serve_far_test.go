@@ -77,7 +77,7 @@ func (u *user) opened(file, queue string) *dbq.Client {
 }
 
 // TestForwardThroughKillsOfTheFarSide kills only the server that receives tasks, each time while deliveries are under
-// way. A worker behind it handles each task once, and those of a key in their order.
+// way. A worker behind it handles each task once, and the tasks of a key in their order.
 func TestForwardThroughKillsOfTheFarSide(t *testing.T) {
 	u := newUser(t)
 	if testing.Short() {

@@ -73,8 +73,8 @@ func TestServeRemovesTasksOfQueuesWithoutGoWorkers(t *testing.T) {
 	s.stops()
 }
 
-// A server that is killed between the end of a step and what follows from it leaves what this test writes: the
-// settlement, with the note of what is to follow. The next server does it.
+// A server that is killed after the end of a step and before the workflow advances leaves the rows that this test
+// writes: the settlement, with the record of the change for the workflow. The next server does it.
 func TestServeContinuesAWorkflowAfterAKill(t *testing.T) {
 	for _, engine := range servedEngines {
 		t.Run(engine, func(t *testing.T) { continueAWorkflow(t, engine) })
@@ -143,7 +143,7 @@ func TestServeReportsStatistics(t *testing.T) {
 }
 
 // A server without maintenance, by a flag or by its configuration, removes nothing and leaves no statistics. The next
-// server with maintenance removes what it has left.
+// server with maintenance removes the rest.
 func TestServeWithoutMaintenance(t *testing.T) {
 	u := newUser(t)
 	u.env = append(u.env, cleanEvery+"=50ms")

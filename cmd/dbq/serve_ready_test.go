@@ -36,8 +36,8 @@ func twoDatabases(t *testing.T, l *slog.Logger) (s *server, shop *sql.DB) {
 	return s, shop
 }
 
-// TestReadyDoesNotWaitForTheDatabaseThatIsAway asks a server one of whose two databases does not answer: it is ready
-// while that one is still asked.
+// TestReadyDoesNotWaitForTheDatabaseThatIsAway queries a server with two databases, one of which does not answer: it is
+// ready while the other query still runs.
 func TestReadyDoesNotWaitForTheDatabaseThatIsAway(t *testing.T) {
 	t.Parallel()
 	s, shop := twoDatabases(t, slog.New(slog.DiscardHandler))
@@ -53,7 +53,7 @@ func TestReadyDoesNotWaitForTheDatabaseThatIsAway(t *testing.T) {
 	}
 	s.ready.mu.Lock()
 	defer s.ready.mu.Unlock()
-	if a := s.ready.databases["shop"]; a != nil && !a.asking {
+	if a := s.ready.databases["shop"]; a != nil && !a.checking {
 		t.Error("it has waited for the database that is away")
 	}
 }
@@ -89,7 +89,7 @@ func TestReadinessIsThatOfEachDatabase(t *testing.T) {
 	conn, err := pool.Conn(context.WithoutCancel(t.Context())) // the only one: the database does not answer
 	check.OK(t, err)
 	becomes(http.StatusServiceUnavailable)
-	s.ready.asking.Wait()
+	s.ready.checking.Wait()
 	if text := logged.String(); !strings.Contains(text, "database=shop") || strings.Contains(text, "database=log") {
 		t.Errorf("the log does not name the database that is away: %s", text)
 	}

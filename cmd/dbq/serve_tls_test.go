@@ -98,7 +98,7 @@ func TestServeRenewsItsCertificate(t *testing.T) {
 	key := u.read("key.pem")
 	renewed := trusting(u.certify("cert.pem", "key.pem", 2))
 	u.write("next.pem", u.read("key.pem"))
-	u.write("key.pem", key) // that of the old certificate: as if only one file had been replaced yet
+	u.write("key.pem", key) // the old certificate's key: as if only one file had been replaced yet
 	check.Eventually(t, "the server reports files that cannot be used", func() bool {
 		return !answers(old) || strings.Contains(s.err.String(), "the previous one is kept")
 	})

@@ -125,8 +125,7 @@ func describe(t dbq.Task, of string, attempts []dbq.Attempt, now time.Time) stri
 	return b.String()
 }
 
-// lastAttempt says when a task that has failed would be tried for the last time, if its workers have the default
-// pauses.
+// lastAttempt returns the time of the last attempt of a failed task, if its workers have the default pauses, as text.
 func lastAttempt(t dbq.Task, now time.Time) string {
 	if t.State != dbq.StateError || t.Due.IsZero() || t.Attempt >= t.MaxAttempts {
 		return ""

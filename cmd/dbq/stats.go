@@ -111,21 +111,21 @@ var seriesListing = listing[admin.QueueSeries]{
 	},
 }
 
-// printSeries prints the statistics over a time until now: of one queue by step, or of all queues.
-func printSeries(ctx context.Context, a *app, c *dbq.Client, queue string, over, step time.Duration) error {
+// printSeries prints the statistics over a time until now: of one queue by period, or of all queues.
+func printSeries(ctx context.Context, a *app, c *dbq.Client, queue string, over, period time.Duration) error {
 	now, err := c.Now(ctx)
 	if err != nil {
 		return err
 	}
 	ops, from := admin.New(c), now.Add(-over)
 	if queue != "" {
-		ps, err := ops.Series(ctx, queue, from, now, step)
+		ps, err := ops.Series(ctx, queue, from, now, period)
 		if err != nil {
 			return err
 		}
 		return pointListing.print(ctx, a, c, pointsOf([]admin.QueueSeries{{Queue: queue, Points: ps}}))
 	}
-	queues, err := ops.SeriesOf(ctx, nil, from, now, step)
+	queues, err := ops.SeriesOf(ctx, nil, from, now, period)
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func printSeries(ctx context.Context, a *app, c *dbq.Client, queue string, over,
 func newStats(a *app) *cobra.Command {
 	var queue string
 	var exact bool
-	var every, over, step time.Duration
+	var every, over, period time.Duration
 	run := func(ctx context.Context, c *dbq.Client, _ []string) error {
 		if queue != "" {
 			if err := mustBeKnown(ctx, c, queue); err != nil {
@@ -148,10 +148,10 @@ func newStats(a *app) *cobra.Command {
 		switch {
 		case over != 0 && exact:
 			return usagef("--exact counts the tasks of now: leave --over out")
-		case over == 0 && step != 0:
-			return usagef("--step needs --over")
+		case over == 0 && period != 0:
+			return usagef("--period needs --over")
 		case over != 0:
-			return a.watch(ctx, every, func() error { return printSeries(ctx, a, c, queue, over, step) })
+			return a.watch(ctx, every, func() error { return printSeries(ctx, a, c, queue, over, period) })
 		}
 		var opts []admin.StatsOption
 		if exact {
@@ -182,7 +182,7 @@ func newStats(a *app) *cobra.Command {
 	cmd.Flags().BoolVar(&exact, "exact", false, "count all tasks, even if there are many")
 	a.addQueueFlag(cmd, &queue, "only this `QUEUE`")
 	durationVar(cmd.Flags(), &over, "over", 0, "show what happened within this `TIME` until now, such as 1h or 7d")
-	durationVar(cmd.Flags(), &step, "step", 0, "with --over, in steps of this `TIME`: a multiple of a minute")
+	durationVar(cmd.Flags(), &period, "period", 0, "with --over, in periods of this `TIME`: a multiple of a minute")
 	addWatch(cmd, &every)
 	return cmd
 }

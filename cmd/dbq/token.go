@@ -16,7 +16,7 @@ func newToken(a *app) *cobra.Command {
 	return parent("dbq token", newTokenCreate(a), newTokenList(a), newTokenRevoke(a))
 }
 
-// createdToken is what dbq token create prints with --json.
+// createdToken is the output of dbq token create --json.
 type createdToken struct {
 	Secret string `json:"secret"`
 	auth.Token

@@ -208,7 +208,7 @@ func TestStatsOverTime(t *testing.T) {
 	}
 	u.run("work", "--queue", "q", "--until-empty", "--", "true").ok()
 	u.run("stats", "--over=1h").has("QUEUE", "q", "5", "@")
-	u.run("stats", "--over", "7d", "--step=6h", "-q", "q").has("TIME", "LATENCY", "5", "####################")
+	u.run("stats", "--over", "7d", "--period=6h", "-q", "q").has("TIME", "LATENCY", "5", "####################")
 	lines := strings.Split(strings.TrimSpace(u.run("stats", "--over", "10m", "--json", "--queue", "q").ok()), "\n")
 	sum := 0.0
 	for _, line := range lines {
@@ -222,10 +222,10 @@ func TestStatsOverTime(t *testing.T) {
 	if len(lines) != 11 || sum != 5 {
 		t.Errorf("%d lines with %v completed tasks", len(lines), sum)
 	}
-	u.run("stats", "--step", "1m").fails(exitUsage, "--over")
+	u.run("stats", "--period", "1m").fails(exitUsage, "--over")
 	u.run("stats", "--over", "1h", "--exact").fails(exitUsage, "--exact")
-	u.run("stats", "--over", "1h", "--step", "90s").fails(exitUsage, "minute")
-	u.run("stats", "--over", "7d", "--step", "1m").fails(exitUsage, "step")
+	u.run("stats", "--over", "1h", "--period", "90s").fails(exitUsage, "minute")
+	u.run("stats", "--over", "7d", "--period", "1m").fails(exitUsage, "period")
 	u.run("queue", "set", "q", "--no-statistics").ok()
 	u.run("queue", "list").has("--no-statistics")
 }

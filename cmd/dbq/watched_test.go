@@ -15,10 +15,10 @@ type watched struct{ check.Log }
 
 func newWatched() *watched { return &watched{} }
 
-// says waits for a text.
-func (w *watched) says(t *testing.T, text string) {
+// waitFor waits for a text.
+func (w *watched) waitFor(t *testing.T, text string) {
 	t.Helper()
-	check.Eventually(t, "output says "+text, func() bool { return strings.Contains(w.String(), text) })
+	check.Eventually(t, "output contains "+text, func() bool { return strings.Contains(w.String(), text) })
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }

@@ -25,8 +25,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Exit codes of a program that mean more than "failed". They are those of sysexits.h; 75 (EX_TEMPFAIL) is a retry, as
-// any other code.
+// Exit codes of a program that mean more than "failed". They come from sysexits.h; 75 (EX_TEMPFAIL) is a retry, as any
+// other code.
 const (
 	exitPoison = 65 // EX_DATAERR
 	exitPark   = 78 // EX_CONFIG
@@ -65,7 +65,7 @@ func newWork(a *app) *cobra.Command {
 
 func (w *work) addFlags(l *pflag.FlagSet) {
 	const leastPause = 10 * time.Millisecond
-	l.SetInterspersed(false) // what follows the program is the program's
+	l.SetInterspersed(false) // the arguments after the program are the program's
 	l.StringVar(&w.program, "exec", "", "the `PROGRAM`; alternatively give it after the flags, with its arguments")
 	l.VarP(intWithin(&w.Concurrency, 1, 1, dbq.MaxCheckout), "concurrency", "c", "run up to `N` programs at the same time")
 	l.Var(intWithin(&w.MaxCheckout, 1000, 1, dbq.MaxCheckout), "max-checkout",

@@ -164,13 +164,13 @@ func TestKilledWorkersTaskIsTakenOver(t *testing.T) {
 	b.wait()
 	pid, err := strconv.Atoi(u.read("pid"))
 	check.OK(t, err)
-	defer syscall.Kill(-pid, syscall.SIGKILL) // nobody else can: its worker is dead
+	defer syscall.Kill(-pid, syscall.SIGKILL) // its worker is dead and cannot
 	if got := u.task(id)["state"]; got != "PROCESSING" {
 		t.Fatalf("state %v", got)
 	}
 	u.run(sh(`echo $DBQ_ATTEMPT $DBQ_FENCE`, "--until-empty")...).ok()
 	task := u.task(id)
-	// Nobody knows that the first attempt had started, so it does not count.
+	// No record shows that the first attempt had started, so it does not count.
 	if task["state"] != "COMPLETED" || task["result"] != fmt.Sprintf("1 %.0f\n", task["fence"]) || task["lapses"] != 1.0 {
 		t.Errorf("%v", task)
 	}
@@ -249,7 +249,7 @@ func TestSecondSignalKills(t *testing.T) {
 	b := u.startProcess(sh(hang)...)
 	pids := u.hangs()
 	b.signal(syscall.SIGTERM)
-	b.err.says(t, "stopping: 1 program")
+	b.err.waitFor(t, "stopping: 1 program")
 	b.signal(syscall.SIGTERM)
 	if o := b.wait(); o.code != exitInterrupted || !strings.Contains(o.err, "dbq: interrupted: ") {
 		t.Errorf("exit code %d, stderr %q", o.code, o.err)
@@ -264,7 +264,7 @@ func TestRevokedProgramIsKilled(t *testing.T) {
 	pids := u.hangs()
 	u.run("revoke", id).has("1 task revoked")
 	u.gone(pids)
-	b.err.says(t, id+"  stopped")
+	b.err.waitFor(t, id+"  stopped")
 	b.stops()
 	if task := u.task(id); task["state"] != "ERROR" || task["parked"] != true {
 		t.Errorf("%v", task)

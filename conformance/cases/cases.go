@@ -23,8 +23,8 @@ type Case struct {
 	Once  bool // does not depend on the strategy: runs under the default one only
 	Alone bool // loads the machine: does not run beside other cases
 	Slow  bool // takes more than four seconds on some engine
-	// SharedTables is set if the case needs no more than a queue of its own name. It shares its tables, since making them
-	// takes longer than the case.
+	// SharedTables is set if the case needs no more than a queue of its own name. It shares its tables, since making
+	// them takes longer than the case.
 	SharedTables bool
 
 	run func(t *test)
@@ -50,7 +50,7 @@ func groups() [][]Case {
 	}
 }
 
-// An Env is the environment of a case. The fields from Load on are those of conformance.Harness.
+// An Env is the environment of a case. The fields from Load on are also in conformance.Harness.
 type Env struct {
 	DSN        string // where the case opens its clients
 	Prefix     string // of its tables
@@ -75,10 +75,10 @@ type Result struct {
 	Failures  []string
 	Skipped   string   // the reason
 	Conflicts int64    // that its clients met and retried
-	Left      []Object // what could not be removed
+	Left      []Object // objects that could not be removed
 }
 
-// An Object is something made in the database that is to be removed again.
+// An Object is an object of the database, made by a case, that must be removed again.
 type Object struct {
 	Name string
 	Drop func(ctx context.Context) error

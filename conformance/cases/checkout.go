@@ -160,7 +160,7 @@ func checkoutExpiredUnderBacklog(t *test) {
 	q := t.open().Queue("q")
 	id := t.enqueue(q, dbq.NewTask{Priority: 9})
 	t.abandon(q)
-	t.enqueueMany(q, 50, nil) // better priorities, and never fewer than a checkout asks for
+	t.enqueueMany(q, 50, nil) // better priorities, and never fewer than a checkout requests
 	start := time.Now()
 	t.eventually("the task whose lease expired is taken over", func() bool {
 		tasks := t.checkout(q, 1, long)
@@ -329,7 +329,7 @@ func checkoutPassesLocked(t *test) {
 	}
 	for _, id := range free {
 		t.failIf(got[id.String()] != 1,
-			"task %s, which nobody had locked, was handed out %d times, want once", id, got[id.String()])
+			"task %s, which no transaction had locked, was handed out %d times, want once", id, got[id.String()])
 	}
 	t.must(tx.Rollback())
 	t.eventually("the others are handed out when they are not locked any more", func() bool {
@@ -416,7 +416,7 @@ func checkoutBytesOfExpired(t *test) {
 	c, q := t.openQueue(dbq.WithMaxCheckoutBytes(boundOfBytes))
 	sizes := slices.Repeat([]int{usualPayload}, 25)
 	sizes[3] = hugePayload
-	// What is taken over may come with what is due, and some attempts are exhausted.
+	// Takeovers may come with due tasks, and some attempts are exhausted.
 	ids := t.sizedTasks(q, sizes, func(i int, nt *dbq.NewTask) { nt.MaxAttempts = 1 + i%4 })
 	size := func(id uuid.UUID) int { return sizes[slices.Index(ids, id)] }
 	t.abandonN(t.open().Queue("q"), 20)

@@ -20,7 +20,7 @@ func clockCases() []Case {
 	)
 }
 
-// skewed returns clients with wrong clocks, by what is wrong.
+// skewed returns clients with wrong clocks, by the error of the clock.
 func (t *test) skewed() map[string]*dbq.Client {
 	off := func(d time.Duration) *dbq.Client {
 		return t.open(access.WithClock(func() time.Time { return time.Now().Add(d) }))

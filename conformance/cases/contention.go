@@ -18,7 +18,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// contentionCases are the promises under many workers. Each case records who held what under which fence, and checks
+// contentionCases are the promises under many workers. Each case records the holders of the tasks by fence, and checks
 // that transcript instead of counts: see package transcript.
 func contentionCases() []Case {
 	return inGroup("Contention",
@@ -153,7 +153,7 @@ func enqueueWhileCheckout(t *test) {
 		for range each {
 			must(w.Enqueue(ctx, []dbq.NewTask{{}}))
 			tasks, err := w.Checkout(ctx, 1, time.Minute)
-			for err == nil && len(tasks) == 0 { // others took what this checkout looked at, and left what they had brought
+			for err == nil && len(tasks) == 0 { // others took the tasks that this checkout found, and left their own
 				if err = sleep(ctx, time.Millisecond); err == nil {
 					tasks, err = w.Checkout(ctx, 1, time.Minute)
 				}
@@ -171,8 +171,8 @@ func enqueueWhileCheckout(t *test) {
 	t.wantAll(t.checkTranscript(clients[0], rec.Records()), dbq.StateCompleted)
 }
 
-// raceBatches lets several workers enqueue the same n tasks, each in an order and in batches of its own, and wants n
-// tasks in the queue then. added gets each outcome, one at a time.
+// raceBatches makes several workers enqueue the same n tasks, each in an order and in batches of its own, and then
+// expects n tasks in the queue. added gets each outcome, one at a time.
 func (t *test) raceBatches(queue string, n int, task func(k int, rng *rand.Rand) dbq.NewTask,
 	added func(k int, o dbq.Enqueued)) {
 	const racers = 8
@@ -380,7 +380,7 @@ func expiryWhileComplete(t *test) {
 	t.Logf("what became of the late calls: %v", count)
 }
 
-// takeOverUntil takes over and completes what it can until stop returns true and nothing is leased.
+// takeOverUntil takes over and completes tasks until stop returns true and nothing is leased.
 func (t *test) takeOverUntil(ctx context.Context, w *transcript.Caller, stop func() bool) {
 	for {
 		ending := stop()

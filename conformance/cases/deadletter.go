@@ -26,7 +26,7 @@ func deadLetterCases() []Case {
 		Case{Name: "BesideOperators", Once: true, run: noticeBesideOperators,
 			Law: "A transaction that moves a task to POISON delays no operator who changes settings, at any isolation level."},
 		Case{Name: "OncePerPoison", run: noticeOncePerPoison,
-			Law: "A repeated settlement makes no second notice; a task that goes to POISON once more has another."},
+			Law: "A repeated settlement makes no second notice; a task that goes to POISON again has another."},
 		Case{Name: "AnswerLostToSettle", Once: true, run: noticeAnswerLostToSettle,
 			Law: "Whichever request or answer of a settlement is lost, the task has a notice if and only if it is POISON."},
 		Case{Name: "AnswerLostToCheckout", run: noticeAnswerLostToCheckout,
@@ -89,7 +89,7 @@ func noticeWithPoison(t *test) {
 		"the notice is handed out as %s", show(notice))
 	t.must(c.Queue("alerts").Settle(t.ctx, notice.Lease, dbq.Deleted()))
 
-	// In one batch: only what ends in POISON has a notice.
+	// In one batch: only tasks that end in POISON have a notice.
 	ids := t.enqueueMany(q, 7, func(i int, nt *dbq.NewTask) { nt.MaxAttempts = 1 + i%2 })
 	tasks := t.checkout(q, 10, long)
 	var ss []dbq.Settlement

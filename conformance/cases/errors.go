@@ -120,7 +120,7 @@ func errorsUnreachable(t *test) {
 	u := t.serverURL()
 	u.Host = t.closedPort()
 	_, err := dbq.Open(t.ctx, u.String(), t.options()...)
-	t.wantErr("open of a port where nobody listens", err, dbq.ErrUnavailable)
+	t.wantErr("open of a port where no server listens", err, dbq.ErrUnavailable)
 	var e *dbq.Error
 	t.failIf(!errors.As(err, &e) || e.Op != "open" || e.Class != dialect.Unavailable,
 		"got %#v, want op open and class unavailable", err)
@@ -131,8 +131,7 @@ func errorsUnreachable(t *test) {
 // secret is in the passwords of DSNs here, and must be in nothing that dbq prints.
 const secret = "Tr0ub4dor"
 
-// hostileDSNs are DSNs of the server with a password that holds the secret, well formed and not, by what is wrong with
-// them.
+// hostileDSNs are DSNs of the server with a password that holds the secret, well formed and not, by their defects.
 func hostileDSNs(t *test, u *url.URL) map[string]string {
 	const plain, escaped = "hush hush/" + secret, "hush%20hush%2F" + secret
 	variant := func(change func(u *url.URL)) string {

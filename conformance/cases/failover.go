@@ -227,7 +227,7 @@ func explainLost(ctx context.Context, w *transcript.Caller, l dbq.Lease, maybe b
 func callsCutOff(t *test) {
 	cl := t.cluster()
 	direct := t.open()
-	const each, late = 14, 12 // calls of each caller, and those of them that wait until a node is about to die
+	const each, late = 14, 12 // calls of each caller, and the number that wait until a node is about to die
 	const pause = 30 * time.Millisecond
 	var callers []repeatedCall
 	for i := range cl.Nodes {
@@ -272,7 +272,7 @@ type repeatedCall struct {
 	runs []*faultRun
 }
 
-// checkRepeated checks that what the calls reported is true, and that some of them were done.
+// checkRepeated checks that the calls' results are true, and that some of them were done.
 func (t *test) checkRepeated(direct *dbq.Client, callers []repeatedCall) {
 	count, again := map[string]int{}, int64(0)
 	for _, cr := range callers {
@@ -293,7 +293,7 @@ func (t *test) checkRepeated(direct *dbq.Client, callers []repeatedCall) {
 	t.Logf("calls: %v, of which %d tries were repeated", count, again)
 }
 
-// A Cluster is a database of several nodes. Its fields are those of conformance.Cluster.
+// A Cluster is a database of several nodes. It has the fields of conformance.Cluster.
 type Cluster struct {
 	Nodes   []string
 	Writer  func(ctx context.Context) (int, error)
@@ -310,7 +310,7 @@ func (t *test) cluster() *Cluster {
 	return cl
 }
 
-// nodeDSN returns where the i-th program of a case opens its client: a node of the cluster, or the only server.
+// nodeDSN returns the DSN of the i-th program of a case: a node of the cluster, or the only server.
 func (t *test) nodeDSN(i int) string {
 	if cl := t.Cluster; cl != nil {
 		return cl.Nodes[i%len(cl.Nodes)]

@@ -23,8 +23,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// faultCases cut, stall and cancel calls at the worst moments. Another client, which is not disturbed, checks that what
-// the call reported is true.
+// faultCases cut, stall and cancel calls at the worst moments. Another client, which is not disturbed, checks the
+// result of the call.
 func faultCases() []Case {
 	var out []Case
 	for _, f := range faultCalls() {
@@ -141,8 +141,8 @@ func (t *test) lateRequests(f faultCall) {
 			t.checkCall(fmt.Sprintf("cut at %v", r), direct, f, s)
 			t.checkAfter(direct, f, s)
 			if s.fired {
-				// A server whose client is gone may hold the locks of a transaction for a moment longer; a call that needs
-				// them waits.
+				// A server whose client is gone may hold the locks of a transaction for a moment longer; a call that
+				// needs them waits.
 				t.callUndisturbed(direct, c, f)
 			}
 			return s.fired
@@ -349,7 +349,7 @@ func operateBesideAnother(t *test) {
 }
 
 // operateBeside reenqueues a task under a rule. Meanwhile another operator reenqueues the same task, too, or the task
-// goes on: it is taken and parked again. It reports whether the rule was applied.
+// continues: it is taken and parked again. It reports whether the rule was applied.
 func operateBeside(t *test, p *proxy.Proxy, c *dbq.Client, q *dbq.Queue, goesOn bool, r proxy.Rule) bool {
 	direct := q.Client()
 	task := t.settleNew(q, dbq.NewTask{}, dbq.Parked(errBoom))
@@ -387,7 +387,7 @@ func operateBeside(t *test, p *proxy.Proxy, c *dbq.Client, q *dbq.Queue, goesOn 
 	return fired
 }
 
-// completeDue completes what is due.
+// completeDue completes the due tasks.
 func (t *test) completeDue(q *dbq.Queue) {
 	t.endAll(q, t.checkout(q, 100, long), dbq.Completed(nil))
 }
@@ -432,7 +432,7 @@ func enqueuedAndGone(t *test) {
 }
 
 // enqueueAndRemove enqueues under a rule. If the tasks are there then, it completes them all, and removes all but kept
-// of them. It returns how often each task ran, whether the rule was applied, and what the enqueue returned.
+// of them. It returns how often each task ran, whether the rule was applied, and the result of the enqueue.
 func enqueueAndRemove(t *test, p *proxy.Proxy, c *dbq.Client, q *dbq.Queue,
 	call func(ctx context.Context, q *dbq.Queue) error, kept int, r proxy.Rule) (map[uuid.UUID]int, bool, error) {
 	runs := map[uuid.UUID]int{}
@@ -446,7 +446,7 @@ func enqueueAndRemove(t *test, p *proxy.Proxy, c *dbq.Client, q *dbq.Queue,
 	return runs, fired, err
 }
 
-// runAll completes what is due, counts it in runs, and removes all but kept of it.
+// runAll completes the due tasks, counts them in runs, and removes all but kept of them.
 func runAll(t *test, q *dbq.Queue, runs map[uuid.UUID]int, kept int) {
 	for i, task := range t.checkout(q, 10, long) {
 		runs[task.ID]++
@@ -468,8 +468,8 @@ func checkRuns(t *test, what string, q *dbq.Queue, runs map[uuid.UUID]int, kept 
 	t.failIf(err == nil && kept == 0, "%s: no trace is left of the tasks, and it reported that they were added", what)
 }
 
-// cutBetweenParts cuts a checkout that takes tasks over and takes due ones, before each of its requests: what got
-// through is known.
+// cutBetweenParts cuts a checkout that takes tasks over and takes due ones, before each of its requests: the requests
+// that got through are known.
 func cutBetweenParts(t *test) {
 	p, dsn := t.throughProxy()
 	direct := t.open()
@@ -619,7 +619,7 @@ func stalledServer(t *test) {
 			tr.s.err)
 		t.failIf(tr.s.err != nil && !ctxEnded(tr.s.err),
 			"%s, %s: got error %v, want one that says that the deadline is over", tr.f.name, what, tr.s.err)
-		proxies[i].Close() // what was held has arrived, or never will
+		proxies[i].Close() // the held requests have arrived, or never will
 		t.checkCall(what, direct, tr.f, tr.s)
 		t.checkAfter(direct, tr.f, tr.s)
 	}
@@ -682,8 +682,8 @@ func serverBackAgain(t *test) {
 	}
 	all("before", never)
 	p.CutAll()
-	// A connection that is gone may look as if it were there until a request on it has been sent: an enqueue or a checkout
-	// is not made again then.
+	// A connection that is gone may look as if it were there until a request on it has been sent: an enqueue or a
+	// checkout is not made again then.
 	all("after a cut, with a server that is there", unsureOnce)
 	p.GoDown()
 	ctx, cancel := context.WithTimeout(t.ctx, bound)
@@ -805,7 +805,7 @@ func workersOutliveDeadConnections(t *test) {
 	began := time.Now()
 	t.enqueue(direct.Queue("idle"), dbq.NewTask{})
 	t.enqueue(direct.Queue("tx"), dbq.NewTask{})
-	time.Sleep(200 * time.Millisecond) // what had been handed to the executors of the busy one
+	time.Sleep(200 * time.Millisecond) // tasks that had been handed to the executors of the busy one
 	before := busy.Load()
 	for name, works := range map[string]func() bool{
 		"idle": func() bool { return idle.Load() > 0 },

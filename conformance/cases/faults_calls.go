@@ -43,16 +43,17 @@ type faultCall struct {
 	name    string
 	prepare func(t *test, q *dbq.Queue, s *faultRun)
 	call    func(ctx context.Context, q *dbq.Queue, s *faultRun) error
-	// did reports, by what is in the queue, whether the call did its work, and what is wrong if it did half of it, did it
-	// twice, or returned something else than what it did.
+	// did reports from the content of the queue whether the call did its work. It also returns an error if the call did
+	// half of it, did it twice, or returned something else than it did.
 	did func(in []dbq.Task, s *faultRun) (bool, string)
-	// after demands what must be true once the requests of the call have ended, whatever it returned; it may be nil.
+	// after checks the conditions that must be true once the requests of the call have ended, whatever it returned; it
+	// may be nil.
 	after func(t *test, direct *dbq.Client, s *faultRun)
-	// once says that the call does not repeat what may have happened: when it did not happen, it may say so also when the
-	// server is there.
+	// once means that the call does not repeat an effect that may have happened. If it did not happen, the call may
+	// report so even if the server is there.
 	once bool
-	// many says that the call makes many requests: each is cut either on a new connection or on an old one, and is either
-	// a little late or very late.
+	// many means that the call makes many requests: each is cut either on a new connection or on an old one, and is
+	// either a little late or very late.
 	many bool
 }
 
@@ -84,7 +85,7 @@ func (t *test) callUndisturbed(direct, c *dbq.Client, f faultCall) {
 	t.checkCall("undisturbed", direct, f, t.callDisturbed(direct, c, f, undisturbed))
 }
 
-// newFaultRun prepares what a call works on.
+// newFaultRun prepares the tasks that a call works on.
 func (t *test) newFaultRun(direct *dbq.Client, f faultCall) *faultRun {
 	s := &faultRun{queue: ownQueue(direct).Name(), test: t, direct: direct}
 	if f.prepare != nil {
@@ -93,7 +94,7 @@ func (t *test) newFaultRun(direct *dbq.Client, f faultCall) *faultRun {
 	return s
 }
 
-// checkCall compares what a call reported with what is in its queue. It returns whether the call did its work.
+// checkCall compares the result of a call with the content of its queue. It reports whether the call did its work.
 func (t *test) checkCall(what string, direct *dbq.Client, f faultCall, s *faultRun) bool {
 	did, wrong := f.did(t.list(direct, admin.Filter{Queue: s.queue}), s)
 	switch {
@@ -113,7 +114,7 @@ func (t *test) checkCall(what string, direct *dbq.Client, f faultCall, s *faultR
 	return did
 }
 
-// checkAfter demands what must be true once the requests of a call have ended.
+// checkAfter checks the conditions that must be true once the requests of a call have ended.
 func (t *test) checkAfter(direct *dbq.Client, f faultCall, s *faultRun) {
 	if f.after != nil {
 		f.after(t, direct, s)
@@ -222,7 +223,7 @@ func didCheckout(in []dbq.Task, s *faultRun) (bool, string) {
 			held[task.ID] = task.Fence
 		}
 		if want := len(held); task.State != state.Processing && task.Attempt != 0 {
-			return want > 0, fmt.Sprintf("task %s counts attempt %d, though nobody took it", task.ID, task.Attempt)
+			return want > 0, fmt.Sprintf("task %s counts attempt %d, though no worker took it", task.ID, task.Attempt)
 		}
 	}
 	if len(held) > 2 {
@@ -245,8 +246,8 @@ func didCheckout(in []dbq.Task, s *faultRun) (bool, string) {
 	return len(held) > 0, ""
 }
 
-// afterCheckout takes what the checkout did not. Rows that it skipped, because an earlier request of its own still had
-// them locked, must be free when that request has ended.
+// afterCheckout takes the tasks that the checkout left. Rows that it skipped, because an earlier request of its own
+// still had them locked, must be free when that request has ended.
 func afterCheckout(t *test, direct *dbq.Client, s *faultRun) {
 	q := direct.Queue(s.queue)
 	t.eventually("all tasks of "+s.queue+" are handed out, and none stays locked", func() bool {
@@ -414,8 +415,7 @@ func limitedCalls() []faultCall {
 // limitedKeys are the keys of the tasks, in the order in which they are enqueued.
 const limitedKeys = "aabacaba"
 
-// limitedCall is a checkout that finds out that the queue has limits, followed by one that knows them and asks for more
-// than they allow.
+// limitedCall is a checkout that reads the limits of the queue, followed by one that requests more than they allow.
 func limitedCall(name string, l admin.QueueLimits) faultCall {
 	return faultCall{name: name, once: true, many: true,
 		prepare: func(t *test, q *dbq.Queue, _ *faultRun) {
@@ -466,8 +466,8 @@ func didCheckoutLimited(l admin.QueueLimits, in []dbq.Task, s *faultRun) (bool, 
 	return len(leased) > 0, ""
 }
 
-// afterLimited uses up what the limits still allow, which must be exactly what the call has not used, and drains the
-// queue within them.
+// afterLimited uses up the rest of the limits, which must be exactly the part that the call has not used, and drains
+// the queue within them.
 func afterLimited(t *test, l admin.QueueLimits, q *dbq.Queue, s *faultRun) {
 	tasks := func(when string) []dbq.Task {
 		in := t.list(q.Client(), admin.Filter{Queue: s.queue})
@@ -515,12 +515,12 @@ func afterLimited(t *test, l admin.QueueLimits, q *dbq.Queue, s *faultRun) {
 	}
 }
 
-// limitUse is what tasks use of the limits of their queue, or of their key. Each attempt is one start.
+// limitUse is the use of the limits of a queue or a key by tasks. Each attempt is one start.
 type limitUse struct {
 	leased, starts, waiting int
 }
 
-// limitsUsed returns what tasks use of the limits of the queue, and by key. All waiting tasks must be due.
+// limitsUsed returns the use of the limits of the queue by tasks, and by key. All waiting tasks must be due.
 func limitsUsed(in []dbq.Task) (all limitUse, keys map[string]*limitUse) {
 	keys = map[string]*limitUse{}
 	for _, task := range in {
@@ -542,7 +542,7 @@ func limitsUsed(in []dbq.Task) (all limitUse, keys map[string]*limitUse) {
 	return all, keys
 }
 
-// brokenLimit returns which limit tasks break, if any.
+// brokenLimit returns the limit that tasks break, if any.
 func brokenLimit(l admin.QueueLimits, in []dbq.Task) string {
 	over := func(n, most int) bool { return most > 0 && n > most }
 	if l.Order != admin.OrderNone {

@@ -23,7 +23,7 @@ func fleetCases() []Case {
 			Law: "Concurrent changes to different settings of a queue are all applied."},
 		Case{Name: "OneLeads", Once: true, run: fleetOneLeads,
 			Law: "Of many candidates exactly one leads, as long as it keeps renewing, and another one soon after its term " +
-				"ends, or at once if it resigns. A term that is longer than any member could have set is not believed."},
+				"ends, or at once if it resigns. A term that is longer than any member could have set counts as expired."},
 	)
 }
 
@@ -146,7 +146,7 @@ func fleetOneLeads(t *test) {
 	t.eventually("another member leads when the leader has stopped asking", func() bool {
 		return lead("cleaning", "second", ttl)
 	})
-	t.must(access.Of(c).Control.Resign(t.ctx, "first")) // its successor keeps what it was the leader of
+	t.must(access.Of(c).Control.Resign(t.ctx, "first")) // its successor keeps its duties
 	t.failIf(lead("cleaning", "first", ttl), "the first leader leads again beside its successor")
 	lead("long duty", "first", long)
 	t.must(access.Of(c).Control.Resign(t.ctx, "first"))

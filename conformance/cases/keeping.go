@@ -15,7 +15,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// keepingCases are the history of attempts, and what is kept of tasks that have ended.
+// keepingCases are about the history of attempts, and the retention of tasks that have ended.
 func keepingCases() []Case {
 	return inGroup("Keeping",
 		Case{Name: "AttemptsRoundTrip", Once: true, run: keepingAttempts,
@@ -23,7 +23,7 @@ func keepingCases() []Case {
 		Case{Name: "TakeoverReportsCrash", run: keepingTakenOver,
 			Law: "A checkout that takes a task over reports which attempt crashed, which client made it, and when."},
 		Case{Name: "EveryAttemptIsRecorded", run: historyOfATask,
-			Law: "All attempts of a task are known as soon as they have ended, whoever ended them: the last one by the task's " +
+			Law: "All attempts of a task are known as soon as they have ended, however they ended: the last one by the task's " +
 				"row, those before it by the history."},
 		Case{Name: "CleanRemovesWhatIsOld", Once: true, run: keepingClean,
 			Law: "Cleaning removes a queue's ended tasks that are older than their state's retention, and nothing else."},
@@ -387,9 +387,8 @@ func historyOfATask(t *test) {
 	then("")
 }
 
-// wantEveryAttempt records a failure unless each fence of a task that still exists, but that of an attempt that is
-// running, has its attempt. A revocation takes a fence without one, and so does a checkout that finds the attempts
-// exhausted.
+// wantEveryAttempt records a failure unless each fence of a task that still exists has its attempt, except for a
+// running one. A revocation takes a fence without one, and so does a checkout that finds the attempts exhausted.
 func (t *test) wantEveryAttempt(c *dbq.Client, task dbq.Task) {
 	as := t.attemptsOf(c, task.ID)
 	next := int64(1)

@@ -193,7 +193,7 @@ func leaseSpentByFail(t *test) {
 func leaseUntil(t *test) {
 	c, q := t.openQueue()
 	check := func(what string, l dbq.Lease) {
-		now := t.now(c) // read first, so what is left there is at least what is left here
+		now := t.now(c) // read first, so at least as much is left there as here
 		there := t.get(c, l.TaskID).LeaseUntil.Sub(now)
 		if here := time.Until(l.Until); here > there {
 			t.Errorf("after %s the holder has %v left, by the database %v", what, here, there)
@@ -222,7 +222,7 @@ func leaseTwice(t *test) {
 	out := must(q.SettleMany(t.ctx, twice))
 	t.must(out[0].Err)
 	t.wantErr("the same lease a second time in one call", out[1].Err, dbq.ErrLeaseLost)
-	t.wantResult(c, task.ID, "one") // that of the settlement that was reported as done
+	t.wantResult(c, task.ID, "one") // the result of the settlement that was reported as done
 }
 
 func leaseOldAndNew(t *test) {

@@ -121,10 +121,10 @@ func (t *test) limit(c *dbq.Client, queue string, l admin.QueueLimits) {
 	t.must(admin.New(c).ConfigureLimits(t.ctx, queue, func(now *admin.QueueLimits) { *now = l }))
 }
 
-// working is what a law knows to be leased: it forgets a task before it ends the attempt.
+// working has the tasks that a law knows to be leased: it forgets a task before it ends the attempt.
 type working struct {
 	limits admin.QueueLimits       // on leased tasks
-	order  func(w *working) string // what breaks the order, if anything; nil in a queue without one
+	order  func(w *working) string // the violation of the order, if any; nil in a queue without one
 	mu     sync.Mutex
 	tasks  map[uuid.UUID]dbq.Task
 	fence  map[uuid.UUID]int64 // the highest of each task
@@ -133,7 +133,7 @@ type working struct {
 	ends map[uuid.UUID]bool // those for which a call that completes or cancels them has begun
 }
 
-// taken records what a checkout returned, and returns which limit is broken, if any.
+// taken records the tasks of a checkout, and returns the limit that they break, if any.
 func (w *working) taken(tasks []dbq.Task) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -175,8 +175,8 @@ func limitKey(t *test) {
 	t.workLimited(admin.QueueLimits{KeyLeased: 2, Leased: 9}, func(i int) string { return fmt.Sprint("key ", i*i%9) }, nil)
 }
 
-// workLimited drains a queue by several clients that do not always end what they take, and checks its limits on leased
-// tasks and its order. It returns all that it knows.
+// workLimited drains a queue by several clients that do not always end their tasks, and checks its limits on leased
+// tasks and its order. It returns all of them.
 func (t *test) workLimited(l admin.QueueLimits, key func(i int) string, order func(w *working) string) *working {
 	const clients, tasks = 5, 150
 	first := t.open()
@@ -428,7 +428,7 @@ func limitRate(t *test) {
 	}
 	t.failIf(len(starts) < rate.Burst, "%d tasks started in %v, want the burst of %d at least", len(starts), during,
 		rate.Burst)
-	rate.Burst++ // a row's time may be a moment later than that of the rate
+	rate.Burst++ // a row's time may be a moment later than the rate's
 	t.keepsRate("the queue", c, starts, rate)
 }
 
@@ -601,8 +601,8 @@ func limitSilent(t *test) {
 	p.Heal()
 }
 
-// limitStalled lets a client stop before each request of a checkout within limits, with the connection open, as a
-// process does that is stopped, whose machine sleeps or loses its power, or that the network no longer reaches.
+// limitStalled makes a client stop before each request of a checkout within limits, with the connection open. A process
+// does so if it is stopped, if its machine sleeps or loses its power, or if the network no longer reaches it.
 func limitStalled(t *test) {
 	direct := t.open()
 	t.rowLocks(direct)
@@ -618,7 +618,7 @@ func limitStalled(t *test) {
 	}
 }
 
-// stalledBefore lets a client stop before request k of a checkout, and reports whether there was one.
+// stalledBefore makes a client stop before request k of a checkout, and reports whether there was one.
 func (t *test) stalledBefore(k int, direct *dbq.Client) bool {
 	const stoppedFor = 20 * time.Second
 	p, dsn := t.throughProxy()

@@ -136,8 +136,8 @@ func limitOneTurn(t *test) {
 	t.serveInOneTurn(7, 40, 8) // each checkout ends with the key that the one before has ended with
 }
 
-// serveInOneTurn checks out tasks: one batch first, and then as many batches as serve each key a number of times, at
-// the same time by one client, then by turns by two, and then at the same time by others.
+// serveInOneTurn checks out tasks: one batch first, and then enough batches to serve each key a number of times. They
+// run at the same time by one client, then by turns by two, and then at the same time by others.
 func (t *test) serveInOneTurn(one, batch, times int) {
 	const keys, callers = 40, 4
 	c, first := t.limited(admin.QueueLimits{PerKey: true})
@@ -615,7 +615,7 @@ func limitOrderWakes(t *test) {
 		clients["another process"] = t.otherProcess(c) // it does not know that the queue has limits
 	}
 	wakes := func(what string, do func() error) {
-		mine.BeforeCheckout() // serves what came before
+		mine.BeforeCheckout() // serves the earlier tasks
 		t.must(do())
 		t.failIf(!woken(mine, t.Patience), "%s: not woken", what)
 	}

@@ -6,7 +6,7 @@ import (
 )
 
 // Markdown returns the page docs/conformance.md: the groups with the names of their cases. The cases that are generated
-// from the state table are named by what they are made of.
+// from the state table are named by their parts.
 func Markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# What the conformance suite checks

@@ -60,7 +60,7 @@ func operateCases() []Case {
 	return inGroup("Operate", cases...)
 }
 
-// operateMany puts a task into each situation and lets the event have them all.
+// operateMany puts a task into each situation and applies the event to all of them.
 func operateMany(t *test, tr state.Transition) {
 	c := t.open()
 	type row struct {
@@ -199,7 +199,7 @@ func operateFilter(t *test) {
 		t.failIf(n != tt.want || more || err != nil,
 			"of %+v, %d can be reenqueued, more %v, error %v, want %d", tt.f, n, more, err, tt.want)
 	}
-	// The same narrowing for a change; what the event cannot take is left out, not an error.
+	// The same narrowing for a change; tasks that the event cannot start from are left out, not an error.
 	done, err := admin.New(c).
 		OperateMany(t.ctx, admin.Reenqueue, admin.Filter{Kind: "a", Queue: "q", ParkedOnly: true, Limit: 10})
 	t.failIf(done.Changed != 1 || err != nil, "reenqueue of what is parked: got %+v and error %v, want 1", done, err)
@@ -247,7 +247,7 @@ func operateList(t *test) {
 			break
 		}
 		f = f.From(page.Next)
-		t.endAll(q, t.checkout(q, 5, long), dbq.Completed(nil)) // somebody works meanwhile
+		t.endAll(q, t.checkout(q, 5, long), dbq.Completed(nil)) // a worker ends them meanwhile
 	}
 	t.wantIDs("all pages", got, want)
 	t.failIf(got[0].Payload != nil || got[0].Queue != "q" || got[0].Created.IsZero(),

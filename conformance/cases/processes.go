@@ -69,7 +69,7 @@ func (p *process) kill() {
 	<-p.done
 }
 
-// stop lets the process finish what it holds, and records a failure unless it ends without an error.
+// stop lets the process finish its tasks, and records a failure unless it ends without an error.
 func (p *process) stop() {
 	p.stdin.Close()
 	p.wait(p.t.Patience)
@@ -104,7 +104,7 @@ func (p *process) gone() bool {
 	}
 }
 
-// records reads what the process has recorded so far.
+// records reads the records of the process so far.
 func (p *process) records() []transcript.Record {
 	file, err := os.Open(p.spec.Transcript)
 	if errors.Is(err, os.ErrNotExist) {
@@ -117,7 +117,7 @@ func (p *process) records() []transcript.Record {
 	return records
 }
 
-// A tail keeps the end of what is written to it.
+// A tail keeps the last bytes that are written to it.
 type tail struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -249,7 +249,7 @@ type childSpec struct {
 	Transcript string // a file, made by the child
 }
 
-// childWork maps the kinds of worker processes to what they do until their standard input ends.
+// childWork maps the kinds of worker processes to their work, which ends with their standard input.
 var childWork = map[string]func(ctx context.Context, w *transcript.Caller, s childSpec) error{
 	"drain":          childDrain,
 	"crash":          childCrash,
@@ -312,7 +312,7 @@ func runChild(text string) error {
 
 var errStopped = fmt.Errorf("told to stop")
 
-// childDrain completes every task it can get. It finishes what it holds before it stops: its calls do not end with ctx.
+// childDrain completes every task it can get. It finishes its tasks before it stops: its calls do not end with ctx.
 func childDrain(ctx context.Context, w *transcript.Caller, s childSpec) error {
 	rng := rand.New(rand.NewPCG(s.Seed, 0))
 	calls := context.WithoutCancel(ctx)

@@ -135,8 +135,8 @@ func renewalKeepsOut(t *test) {
 	t.Logf("renewals met a takeover in %d rounds", met)
 }
 
-// renewalStalled lets a client stop before each request of a renewal in turn, with the connection open, as a process
-// does that is stopped or whose machine sleeps.
+// renewalStalled makes a client stop before each request of a renewal in turn, with the connection open. A process does
+// so if it is stopped or its machine sleeps.
 func renewalStalled(t *test) {
 	p, dsn := t.throughProxy()
 	direct := t.open()

@@ -17,8 +17,8 @@ import (
 
 // A test is one run of a case: the part of *testing.T that laws need, so that they also run outside go test, and
 // clients to test with. A law is broken by Errorf, or by Fatalf, which ends the case. The methods may be called from
-// several goroutines, except Fatalf, Skipf, and those that call them, which are for the case's own goroutine and those
-// of concurrently.
+// several goroutines, except Fatalf, Skipf, and the methods that call them, which are for the case's own goroutine and
+// the goroutines of concurrently.
 type test struct {
 	Env
 	ctx     context.Context // ends when the case's time is up
@@ -35,7 +35,7 @@ type test struct {
 // endOfCase is the value that Skipf and Fatalf panic with.
 type endOfCase struct{}
 
-// Run runs the case, for at most Timeout, and removes what it made.
+// Run runs the case, for at most Timeout, and removes its objects.
 func (c Case) Run(ctx context.Context, env Env) Result {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
@@ -62,8 +62,8 @@ func (c Case) Run(ctx context.Context, env Env) Result {
 	return t.result
 }
 
-// catch records what was recovered from a panic as a failure, unless it was that of Fatalf or Skipf. It reports whether
-// there was a panic.
+// catch records a recovered panic as a failure, unless it came from Fatalf or Skipf. It reports whether there was a
+// panic.
 func (t *test) catch(p any) bool {
 	switch p := p.(type) {
 	case nil:
@@ -77,7 +77,7 @@ func (t *test) catch(p any) bool {
 	return true
 }
 
-// cleanup closes what the case opened and removes what it made, also when the case's time is up.
+// cleanup closes the clients that the case opened and removes its objects, even if the case's time is up.
 func (t *test) cleanup() {
 	for i := len(t.cleanups) - 1; i >= 0; i-- {
 		t.cleanups[i]()
@@ -90,7 +90,7 @@ func (t *test) cleanup() {
 	}
 }
 
-// drops registers what is to be removed from the database after the case, when its clients are closed.
+// drops registers an object to be removed from the database after the case, when its clients are closed.
 func (t *test) drops(o Object) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -104,16 +104,16 @@ func (t *test) failed() bool {
 	return len(t.result.Failures) > 0
 }
 
-// Errorf records a failure and goes on.
+// Errorf records a failure and continues.
 func (t *test) Errorf(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.result.Failures) < 20 { // enough to see what is wrong
+	if len(t.result.Failures) < 20 { // enough to see the problem
 		t.result.Failures = append(t.result.Failures, fmt.Sprintf(format, args...))
 	}
 }
 
-// failIf records a failure if something is so, and goes on.
+// failIf records a failure if the condition is true, and continues.
 func (t *test) failIf(so bool, format string, args ...any) {
 	if so {
 		t.Errorf(format, args...)
@@ -148,7 +148,7 @@ func (t *test) Cleanup(f func()) {
 	t.cleanups = append(t.cleanups, f)
 }
 
-// options are those of every client of this case, followed by more.
+// options are the options of every client of this case, followed by more.
 func (t *test) options(more ...dbq.Option) []dbq.Option {
 	return append([]dbq.Option{dbq.WithPrefix(t.Prefix), dbq.WithStrategy(t.Strategy), dbq.WithLogger(quietLog)}, more...)
 }
@@ -191,7 +191,7 @@ func (t *test) openOn(db *sql.DB, d dialect.Dialect, opts ...dbq.Option) *dbq.Cl
 	return t.register(must(dbq.New(t.ctx, db, d, t.options(append(opts, dbq.WithMigrate())...)...)))
 }
 
-// unexpected is what must panics with.
+// unexpected is the value of a panic of must.
 type unexpected struct{ error }
 
 // must ends the case on an error.

@@ -61,8 +61,8 @@ func scheduleRoundTrip(t *test) {
 	}
 }
 
-// scheduleEachTimeOnce lets processes fire schedules of three queues each second, which are more than fire in one
-// transaction, and kills one process after the other.
+// scheduleEachTimeOnce makes processes fire schedules of three queues each second, more than fire in one transaction,
+// and kills one process after the other.
 func scheduleEachTimeOnce(t *test) {
 	const processes, schedules, kills = 5, 70, 12
 	c := t.open()
@@ -146,8 +146,8 @@ func callPutSchedule(ctx context.Context, q *dbq.Queue, s *faultRun) error {
 	return schedule.New(q.Client()).Put(ctx, newSchedule(s.queue))
 }
 
-// consistent reads what a call did until all of it agrees, because a request that arrives late can be committed between
-// two queries. It returns what is wrong if that stays so.
+// consistent reads the effects of a call until all of them agree, because a request that arrives late can be committed
+// between two queries. It returns the difference if that stays so.
 func consistent(read func() (did bool, wrong string)) (did bool, wrong string) {
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		if did, wrong = read(); wrong == "" || time.Now().After(end) {

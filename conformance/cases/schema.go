@@ -305,7 +305,7 @@ func (d nextVersion) Inline(text []byte, v any) ([]byte, bool) {
 	return text, false
 }
 
-// RunBatch and NeedsTx are the dialect's own, or those of a dialect without them.
+// RunBatch and NeedsTx are the dialect's own methods, or the defaults of a dialect without them.
 func (d nextVersion) RunBatch(
 	ctx context.Context, s *dialect.Session, c dialect.Conn, op dialect.Op, args dialect.Args, n int,
 ) (dialect.Changed, error) {

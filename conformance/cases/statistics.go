@@ -22,10 +22,10 @@ func statisticsCases() []Case {
 				"and a queue without statistics is left out."},
 		Case{Name: "UnsampledIsUnknown", Once: true, run: statisticsUnsampled,
 			Law: "Each point has how many samples were taken in its period, also in an empty queue and after minutes were " +
-				"added up: where there is none, nobody counted tasks."},
+				"added up: where there is none, no tasks were counted."},
 		Case{Name: "RollUpKeepsSums", Once: true, run: statisticsRollUp,
 			Law: "Adding minutes up to hours and days changes no sum, percentile or highest number, also if two clients do it " +
-				"at once, and afterwards a series of any step has the same sums."},
+				"at once, and afterwards a series of any period has the same sums."},
 		Case{Name: "RetentionRemoves", Once: true, run: statisticsRetention,
 			Law: "Minutes, hours and days are removed when their retention has passed, and not before they have been added up."},
 	)
@@ -54,7 +54,7 @@ func sumOf(ps []admin.Point) (sum admin.Point) {
 	return sum
 }
 
-// report is what a source did in a minute, for laws that write it themselves.
+// report has the counts of a source in a minute, for laws that write it themselves.
 func report(queue string, since time.Time, n int64) series.Period {
 	p := series.Period{Queue: queue, Since: since.Truncate(time.Minute).UnixMicro()}
 	p.Started, p.Completed, p.Failed, p.Due = n, n-1, 1, 10*n
@@ -116,13 +116,13 @@ func statisticsUnsampled(t *test) {
 		t.must(st.Sample(t.ctx, at, func(string) bool { return false }))
 	}
 	t.must(st.AddReport(t.ctx, "a", report("busy", longAgo.Add(time.Minute), 5)))
-	check := func(queue string, over, step time.Duration, want string) {
-		ps := must(admin.New(c).Series(t.ctx, queue, longAgo, longAgo.Add(over), step))
+	check := func(queue string, over, period time.Duration, want string) {
+		ps := must(admin.New(c).Series(t.ctx, queue, longAgo, longAgo.Add(over), period))
 		var got []int64
 		for _, p := range ps {
 			got = append(got, p.Samples)
 		}
-		t.failIf(fmt.Sprint(got) != want, "steps of %v of the queue %s have %v samples, want %s", step, queue, got, want)
+		t.failIf(fmt.Sprint(got) != want, "periods of %v of the queue %s have %v samples, want %s", period, queue, got, want)
 	}
 	for _, now := range []time.Time{longAgo, longAgo.AddDate(0, 0, 2)} { // before and after the roll-up
 		t.must(st.RollUp(t.ctx, now.UnixMicro()))
@@ -155,17 +155,17 @@ func (t *test) addReports(c *dbq.Client) {
 	}
 }
 
-// wholeSeries are the sums of the reports of addReports in steps of several lengths.
+// wholeSeries are the sums of the reports of addReports in periods of several lengths.
 func (t *test) wholeSeries(c *dbq.Client) (out []string) {
-	for _, step := range []time.Duration{time.Minute, 5 * time.Minute, time.Hour, 6 * time.Hour, 24 * time.Hour} {
-		ps := must(admin.New(c).Series(t.ctx, "q", longAgo, longAgo.AddDate(0, 0, 3), step))
+	for _, period := range []time.Duration{time.Minute, 5 * time.Minute, time.Hour, 6 * time.Hour, 24 * time.Hour} {
+		ps := must(admin.New(c).Series(t.ctx, "q", longAgo, longAgo.AddDate(0, 0, 3), period))
 		busy := ps[:0:0]
 		for _, p := range ps {
 			if p.Started > 0 {
 				busy = append(busy, p)
 			}
 		}
-		out = append(out, fmt.Sprint(step, " ", busy))
+		out = append(out, fmt.Sprint(period, " ", busy))
 	}
 	all := must(admin.New(c).SeriesOf(t.ctx, nil, longAgo, longAgo.AddDate(0, 0, 3), 24*time.Hour))
 	return append(out, fmt.Sprint(all))
@@ -192,8 +192,8 @@ func statisticsRollUp(t *test) {
 func statisticsRetention(t *test) {
 	c := t.open()
 	t.addReports(c)
-	started := func(step time.Duration) int64 {
-		ps := must(admin.New(c).Series(t.ctx, "q", longAgo, longAgo.AddDate(0, 0, 3), step))
+	started := func(period time.Duration) int64 {
+		ps := must(admin.New(c).Series(t.ctx, "q", longAgo, longAgo.AddDate(0, 0, 3), period))
 		return sumOf(ps).Started
 	}
 	want := started(time.Minute)
@@ -203,10 +203,10 @@ func statisticsRetention(t *test) {
 	}{{3, false, true, true}, {50, false, true, true}, {64, false, false, true}, {729, false, false, true},
 		{740, false, false, false}} {
 		t.must(access.Of(c).Store.RollUp(t.ctx, longAgo.AddDate(0, 0, at.days).UnixMicro()))
-		for step, kept := range map[time.Duration]bool{time.Minute: at.minutes, time.Hour: at.hours,
+		for period, kept := range map[time.Duration]bool{time.Minute: at.minutes, time.Hour: at.hours,
 			24 * time.Hour: at.day} {
-			if got := started(step); got > want || (got == want) != kept {
-				t.Errorf("after %d days, steps of %v have %d of %d attempts", at.days, step, got, want)
+			if got := started(period); got > want || (got == want) != kept {
+				t.Errorf("after %d days, periods of %v have %d of %d attempts", at.days, period, got, want)
 			}
 		}
 	}

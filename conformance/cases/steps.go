@@ -25,7 +25,7 @@ const (
 	long = time.Hour
 	// short is a lease that expires at once; see awaitExpiry.
 	short = time.Millisecond
-	// defaultPatience is that of an Env without one, and of worker processes.
+	// defaultPatience is for an Env without one, and for worker processes.
 	defaultPatience = 40 * time.Second
 )
 
@@ -45,7 +45,7 @@ func (t *test) eventually(what string, ok func() bool) {
 			return
 		}
 		if time.Now().After(end) || t.ctx.Err() != nil {
-			t.Fatalf("waited in vain: %s", what)
+			t.Fatalf("waited too long: %s", what)
 		}
 		time.Sleep(pause)
 	}
@@ -441,7 +441,7 @@ func endings() []ending {
 	}
 }
 
-// queueCalls returns the methods of a queue as calls, apart from those of callsTx.
+// queueCalls returns the methods of a queue as calls, apart from the ones in callsTx.
 func queueCalls(q *dbq.Queue, l dbq.Lease) []call {
 	calls := []call{
 		{name: "enqueue", plain: func(ctx context.Context) error { _, err := q.Enqueue(ctx, dbq.NewTask{}); return err }},

@@ -19,13 +19,13 @@ const transitionGroup = "Transitions"
 // errBoom is the error of this suite's failed attempts.
 var errBoom = errors.New("boom")
 
-// A situation is what a task can be in when something happens to it: its state, and what the state table distinguishes
-// within it. Each is reached by public calls only.
+// A situation is the state of a task before an event, and the requirements of the state table that it meets. Public
+// calls alone lead to each.
 type situation struct {
 	name  string
 	state state.State
-	holds []state.When // the conditions of the table's sources that are true here
-	spent bool         // no attempt is left
+	holds []state.Requirement // the requirements of the table's sources that are met here
+	spent bool                // no attempt is left
 	reach func(t *test, q *dbq.Queue, nt dbq.NewTask) uuid.UUID
 }
 
@@ -48,7 +48,7 @@ func situations() []situation {
 	}
 	return []situation{
 		{"absent", state.None, nil, false, settled(dbq.Deleted())},
-		{"CREATED-due", state.Created, []state.When{state.IfDue}, false,
+		{"CREATED-due", state.Created, []state.Requirement{state.IfDue}, false,
 			func(t *test, q *dbq.Queue, nt dbq.NewTask) uuid.UUID {
 				return t.enqueue(q, nt)
 			}},
@@ -58,23 +58,23 @@ func situations() []situation {
 		}},
 		{"PROCESSING-leased", state.Processing, nil, false, leased(0, long)},
 		{"PROCESSING-last-attempt", state.Processing, nil, true, leased(1, long)},
-		{"PROCESSING-expired", state.Processing, []state.When{state.IfExpired}, false, leased(0, short)},
-		{"PROCESSING-expired-exhausted", state.Processing, []state.When{state.IfExhausted}, true, leased(1, short)},
-		{"PROCESSING-lapsed", state.Processing, []state.When{state.IfLapsed}, false,
+		{"PROCESSING-expired", state.Processing, []state.Requirement{state.IfExpired}, false, leased(0, short)},
+		{"PROCESSING-expired-exhausted", state.Processing, []state.Requirement{state.IfExhausted}, true, leased(1, short)},
+		{"PROCESSING-lapsed", state.Processing, []state.Requirement{state.IfLapsed}, false,
 			func(t *test, q *dbq.Queue, nt dbq.NewTask) uuid.UUID {
 				return leased(0, short)(t, access.ForWorker(q, "w"), nt)
 			}},
 		{"COMPLETED", state.Completed, nil, false, settled(dbq.Completed([]byte("done")))},
-		{"ERROR-due", state.Error, []state.When{state.IfDue}, false, settled(dbq.RetryIn(0, errBoom))},
+		{"ERROR-due", state.Error, []state.Requirement{state.IfDue}, false, settled(dbq.RetryIn(0, errBoom))},
 		{"ERROR-future", state.Error, nil, false, settled(dbq.RetryIn(long, errBoom))},
-		{"ERROR-parked", state.Error, []state.When{state.IfParked}, false, settled(dbq.Parked(errBoom))},
+		{"ERROR-parked", state.Error, []state.Requirement{state.IfParked}, false, settled(dbq.Parked(errBoom))},
 		{"POISON", state.Poison, nil, false, settled(dbq.Poisoned(errBoom))},
 	}
 }
 
 func (s situation) meets(t state.Transition) bool {
 	return slices.ContainsFunc(t.From, func(src state.Source) bool {
-		return src.State == s.state && (src.When == state.Always || slices.Contains(s.holds, src.When))
+		return src.State == s.state && (src.Requirement == state.Always || slices.Contains(s.holds, src.Requirement))
 	})
 }
 
@@ -91,7 +91,7 @@ const (
 type action struct {
 	name  string
 	event state.Event
-	who   state.Who
+	actor state.Actor
 	due   due
 	to    func(s situation, to state.State) state.State // nil: as the table says
 	do    func(t *test, q *dbq.Queue, before dbq.Task) error
@@ -100,7 +100,7 @@ type action struct {
 // actions returns every way to cause the events of the state table.
 func actions() []action {
 	settle := func(name string, e state.Event, d due, f dbq.Outcome) action {
-		return action{name: name, event: e, who: state.Holder, due: d,
+		return action{name: name, event: e, actor: state.Holder, due: d,
 			do: func(t *test, q *dbq.Queue, before dbq.Task) error {
 				out, err := q.SettleMany(t.ctx, []dbq.Settlement{settlement(leaseOn(before), f)})
 				if err != nil {
@@ -119,13 +119,13 @@ func actions() []action {
 		return to
 	}
 	list := []action{
-		{name: "enqueue", event: state.Enqueue, who: state.Anyone, due: atOnce,
+		{name: "enqueue", event: state.Enqueue, actor: state.Anyone, due: atOnce,
 			do: func(t *test, q *dbq.Queue, before dbq.Task) error {
 				_, err := q.Enqueue(t.ctx, dbq.NewTask{ID: before.ID})
 				return err
 			}},
-		{name: "checkout", event: state.Checkout, who: state.Worker, due: never}, // a call of its own kind; see checkoutFrom
-		{name: "extend", event: state.Extend, who: state.Holder, due: never,
+		{name: "checkout", event: state.Checkout, actor: state.Worker, due: never}, // see checkoutFrom
+		{name: "extend", event: state.Extend, actor: state.Holder, due: never,
 			do: func(t *test, q *dbq.Queue, before dbq.Task) error {
 				_, err := q.Extend(t.ctx, leaseOn(before), 2*long)
 				return err
@@ -134,12 +134,12 @@ func actions() []action {
 		remove,
 		settle("fail", state.Fail, never, dbq.Parked(errBoom)),
 		retry,
-		settle("poison", state.PoisonIt, never, dbq.Poisoned(errBoom)),
+		settle("poison", state.PoisonEvent, never, dbq.Poisoned(errBoom)),
 		settle("release", state.Release, atOnce, dbq.Released(0)),
 		settle("release-for-later", state.Release, later, dbq.Released(long)),
 	}
 	for _, tr := range state.ByOperator() {
-		a := action{name: string(tr.Event), event: tr.Event, who: state.Operator, due: never,
+		a := action{name: string(tr.Event), event: tr.Event, actor: state.Operator, due: never,
 			do: func(t *test, q *dbq.Queue, before dbq.Task) error {
 				return admin.New(q.Client()).Operate(t.ctx, tr.Event, before.ID)
 			}}
@@ -180,14 +180,14 @@ func transitionCases() []Case {
 // from returns the row of the state table that the action follows in a situation, and where it leads. allowed is false
 // if there is no such row.
 func (a action) from(s situation) (tr state.Transition, to state.State, allowed bool) {
-	tr, ok := state.Find(a.event, a.who)
+	tr, ok := state.Find(a.event, a.actor)
 	for _, row := range state.Transitions() { // an event may have several rows
-		if row.Event == a.event && row.Who == a.who && s.meets(row) {
+		if row.Event == a.event && row.Actor == a.actor && s.meets(row) {
 			tr = row
 		}
 	}
-	if poisoned, _ := state.Find(state.PoisonIt, state.Worker); a.event == state.Checkout && s.meets(poisoned) {
-		tr = poisoned // what a checkout does to such a row
+	if poisoned, _ := state.Find(state.PoisonEvent, state.Worker); a.event == state.Checkout && s.meets(poisoned) {
+		tr = poisoned // the effect of a checkout on such a row
 	}
 	to = tr.To
 	if a.to != nil {
@@ -258,20 +258,20 @@ func checkoutFrom(t *test, before dbq.Task, want bool) error {
 
 func wantRefused(t *test, a action, before dbq.Task, err error) {
 	switch {
-	case a.who == state.Holder:
+	case a.actor == state.Holder:
 		t.wantErr(a.name, err, dbq.ErrLeaseLost)
-	case a.who == state.Operator && before.State == state.None:
+	case a.actor == state.Operator && before.State == state.None:
 		t.wantErr(a.name, err, dbq.ErrNotFound)
-	case a.who == state.Operator:
+	case a.actor == state.Operator:
 		t.wantErr(a.name, err, dbq.ErrWrongState)
-	case a.who == state.Anyone:
+	case a.actor == state.Anyone:
 		t.wantErr(a.name, err, dbq.ErrDuplicate)
 	case err != nil:
 		t.Errorf("%s: got error %v, want none and no task", a.name, err)
 	}
 }
 
-// wantMoved compares the row with what the state table says about the event.
+// wantMoved compares the row with the event's transition in the state table.
 func wantMoved(t *test, c *dbq.Client, a action, tr state.Transition, to state.State, before dbq.Task) {
 	if to == state.None {
 		t.wantGone(c, before.ID)

@@ -131,14 +131,14 @@ func wakeReenqueue(t *test) {
 			},
 		} {
 			t.operate(c, admin.Reject, id)
-			mine.BeforeCheckout() // serves what came before
+			mine.BeforeCheckout() // serves the earlier tasks
 			t.must(reenqueue())
 			t.failIf(!woken(mine, t.Patience), "not woken by a reenqueue by %s in %s", by, name)
 		}
 	}
 }
 
-// otherProcess returns a client that shares no waiters with those of this process, as if it were in another one.
+// otherProcess returns a client that shares no waiters with the clients of this process, as if it were in another one.
 func (t *test) otherProcess(c *dbq.Client) *dbq.Client {
 	other := must(dbq.New(t.ctx, c.DB(), t.dialect(), dbq.WithPrefix(t.Prefix), dbq.WithLogger(quietLog)))
 	t.Cleanup(func() { other.Close() })
@@ -202,8 +202,8 @@ func wakeCut(t *test) {
 
 const herdTasks = 131
 
-// herd has 12 idle workers, which hardly poll, one on each of the queues, which all have the name of q. It counts what
-// they do for herdTasks tasks that are enqueued into q one after the other, and some of them together.
+// herd has 12 idle workers, which hardly poll, one on each of the queues, which all have the name of q. It counts their
+// work for herdTasks tasks that are enqueued into q one after the other, and some of them together.
 func (t *test) herd(q *dbq.Queue, queues []*dbq.Queue) (looked, asked int64) {
 	var checkouts, questions, started atomic.Int64
 	for _, own := range queues {
@@ -228,8 +228,8 @@ func (t *test) herd(q *dbq.Queue, queues []*dbq.Queue) (looked, asked int64) {
 			t.eventually("the worker listens", listening(own.Client()))
 		}
 	}
-	// They are at rest when none has polled for longer than a process leaves tasks to others, and than a worker waits
-	// before it queries for tasks that a wake-up announced and its checkout did not find.
+	// They are at rest when none has polled for a while: longer than a process leaves tasks to others, and longer than
+	// a worker waits before it queries for tasks that a wake-up announced and its checkout did not find.
 	rest := func() (sum, asked int64) {
 		last, since := int64(-1), time.Now()
 		t.eventually("the workers are at rest", func() bool {
@@ -254,7 +254,7 @@ func (t *test) herd(q *dbq.Queue, queues []*dbq.Queue) (looked, asked int64) {
 	for range herdTasks {
 		t.enqueue(q, dbq.NewTask{Delay: time.Hour})
 	}
-	time.Sleep(200 * time.Millisecond) // what should not come has time to
+	time.Sleep(200 * time.Millisecond) // an unexpected wake-up has time to come
 	if c, n := checkouts.Load()-after, questions.Load()-questioned; c > 0 || n > 0 {
 		t.Errorf("%d checkouts and %d questions for tasks that are due in an hour, want none", c, n)
 	}
@@ -264,8 +264,8 @@ func (t *test) herd(q *dbq.Queue, queues []*dbq.Queue) (looked, asked int64) {
 func wakeHerd(t *test) {
 	q := t.open(dbq.WithoutNotify()).Queue("q")
 	looked, asked := t.herd(q, slices.Repeat([]*dbq.Queue{q}, 12))
-	// A checkout can miss its task, on MySQL beside another one. Its worker asks for it a second later, and checks out
-	// again: the more often, the slower the machine is.
+	// A checkout can miss its task, on MySQL beside another one. Its worker queries for it a second later, and checks
+	// out again: the more often, the slower the machine is.
 	t.failIf(looked-asked > herdTasks*11/10 || asked > herdTasks,
 		"%d checkouts and %d questions for %d enqueues, want at most one question and 1.1 other checkouts for each",
 		looked, asked, herdTasks)

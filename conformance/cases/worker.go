@@ -120,21 +120,21 @@ func (e effects) insert(task uuid.UUID, who string) string {
 func (e effects) handler(takes time.Duration) worker.Handler {
 	return worker.Func(func(ctx context.Context, t dbq.Task) error {
 		if takes > 0 {
-			if err := e.note(ctx, t, "began "); err != nil {
+			if err := e.record(ctx, t, "began "); err != nil {
 				return err
 			}
 			time.Sleep(takes) // a handler that does not look at its context
 		}
 		err := e.complete(ctx, t)
 		if takes > 0 && errors.Is(err, dbq.ErrLeaseLost) {
-			return errors.Join(err, e.note(ctx, t, "refused "))
+			return errors.Join(err, e.record(ctx, t, "refused "))
 		}
 		return err
 	})
 }
 
-// note records something apart from the task's completion.
-func (e effects) note(ctx context.Context, t dbq.Task, what string) error {
+// record records something apart from the task's completion.
+func (e effects) record(ctx context.Context, t dbq.Task, what string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), defaultPatience)
 	defer cancel()
 	_, err := e.q.Client().DB().ExecContext(ctx, e.insert(t.ID, what+e.who))
@@ -263,12 +263,12 @@ func workerUnreachable(t *test) {
 	t.wantResult(direct, id, "successor")
 }
 
-// await receives what should come.
+// await receives an expected value.
 func await[T any](t *test, what string, from <-chan T) (v T) {
 	select {
 	case v = <-from:
 	case <-time.After(t.Patience):
-		t.Fatalf("waited in vain: %s", what)
+		t.Fatalf("waited too long: %s", what)
 	}
 	return v
 }
@@ -484,7 +484,7 @@ func workerUncalled(t *test) {
 	t.failIf(!marked, "no answer to a mark was lost")
 }
 
-// loseMark lets a worker lose its connections by a rule before it calls its handler. It reports whether the attempt is
+// loseMark makes a worker lose its connections by a rule before it calls its handler. It reports whether the attempt is
 // then marked as started.
 func (t *test) loseMark(r proxy.Rule) (marked bool) {
 	p, dsn := t.throughProxy()

@@ -41,9 +41,9 @@ func workerStopped(t *test) {
 	t.wantResult(c, id, "successor")
 }
 
-// stopBetweenWrites stops a process at a point where it does not block other writers. Where a database has one
-// writer, a process that is stopped in the middle of a transaction has the database for itself until it goes on,
-// whatever a task queue does.
+// stopBetweenWrites stops a process at a point where it does not block other writers. Where a database has one writer,
+// a process that is stopped in the middle of a transaction has the database for itself until it continues, whatever a
+// task queue does.
 func (t *test) stopBetweenWrites(c *dbq.Client, p *process) {
 	const tries, enough = 8, time.Second // less is not enough for a write on a busy machine
 	for range tries {

@@ -66,7 +66,7 @@ func workflowCases() []Case {
 	)
 }
 
-// stepsOf returns steps in a queue from their names, each with what it needs.
+// stepsOf returns steps in a queue from their names, each with its needs.
 func stepsOf(q *dbq.Queue, names ...[]string) (out []workflow.Step) {
 	for _, n := range names {
 		out = append(out, workflow.Step{Name: n[0], Queue: q.Name(), Needs: n[1:]})
@@ -95,8 +95,8 @@ func (t *test) completeNext(what string, q *dbq.Queue, id uuid.UUID) {
 // wantWaiting records a failure unless tasks wait for others.
 func (t *test) wantWaiting(what string, c *dbq.Client, ids ...uuid.UUID) {
 	for _, id := range ids {
-		if task := t.get(c, id); task.State != dbq.StateCreated || !task.Waiting || !task.Due.IsZero() {
-			t.Errorf("%s: got %s, waiting %v, want a task that waits", what, show(task), task.Waiting)
+		if task := t.get(c, id); task.State != dbq.StateCreated || !task.Blocked || !task.Due.IsZero() {
+			t.Errorf("%s: got %s, blocked %v, want a blocked task", what, show(task), task.Blocked)
 		}
 	}
 }
@@ -234,7 +234,7 @@ func workflowFailure(t *test) {
 		if got := string(t.get(c, w.TaskIDs[1]).Result); got != reason {
 			t.Errorf("after %s the reason is %q, want %q", how, got, reason)
 		}
-		// An operator retries the parent: what waits goes on, and what was cancelled stays so.
+		// An operator retries the parent: waiting steps run, and cancelled ones stay cancelled.
 		t.operate(c, admin.Reenqueue, w.TaskIDs[0])
 		t.completeNext("after the retry", q, w.TaskIDs[0])
 		t.completeNext("after the retry", q, w.TaskIDs[2])
@@ -310,7 +310,7 @@ func workflowReenqueued(t *test) {
 		t.wantWaiting("after "+string(event)+" and reenqueue", c, w.TaskIDs[1])
 		t.wantNone("what needs a leased task is not due", q)
 	}
-	// The end of what it needs meets a transaction that reenqueues it: whoever commits last makes it due.
+	// The end of its needs meets a transaction that reenqueues it: the last transaction to commit makes it due.
 	t.operate(c, admin.Reject, w.TaskIDs[1])
 	if c.Info().Server.OneWriter {
 		t.must(q.Complete(t.ctx, a.Lease, nil))
@@ -407,8 +407,8 @@ func workflowRemoved(t *test) {
 	t.wantNoWorkflows(c)
 }
 
-// workflowKilled kills a process between the end of a step and what follows from it. On an engine that locks rows, a
-// transaction keeps the workflow from being advanced until then.
+// workflowKilled kills a process after the end of a step and before the workflow advances. On an engine that locks
+// rows, a transaction keeps the workflow from being advanced until then.
 func workflowKilled(t *test) {
 	c := t.open()
 	queues := []string{"unlisted", "listed"}
@@ -580,7 +580,7 @@ func workflowPool(t *test) {
 	t.must(tx.Rollback())
 	t.eventually("the tasks that were locked are due", func() bool {
 		t.must(workflow.Resume(t.ctx, direct))
-		return !slices.ContainsFunc(seconds, func(id uuid.UUID) bool { return t.get(direct, id).Waiting })
+		return !slices.ContainsFunc(seconds, func(id uuid.UUID) bool { return t.get(direct, id).Blocked })
 	})
 }
 
@@ -590,7 +590,7 @@ func workflowRecovery(t *test) {
 	seconds := t.pairs(c, 14)
 	last := seconds[len(seconds)-1]
 	tx := t.lockIDs(c, "task", "id", seconds[:len(seconds)-1]...)
-	// Each is completed by a client that ends before it could carry out what follows.
+	// Each is completed by a client that ends before it could advance the workflow.
 	for _, task := range t.takeN(c.Queue("first"), len(seconds), long) {
 		caller := t.beginTx(c)
 		ends := t.open()
@@ -611,7 +611,7 @@ func workflowRecovery(t *test) {
 			_ = workflow.Resume(ctx, c) // it reports the locked ones
 		}
 	}()
-	t.eventually("the workflow without locked tasks goes on", func() bool { return !t.get(c, last).Waiting })
+	t.eventually("the workflow without locked tasks goes on", func() bool { return !t.get(c, last).Blocked })
 	stop()
 	<-resumed
 	t.must(tx.Rollback())
@@ -650,7 +650,7 @@ func workflowPurgeEnd(t *test) {
 	failed, done, child := w.TaskIDs[0], w.TaskIDs[1], w.TaskIDs[3]
 	t.must(a.Operate(t.ctx, admin.Cancel, failed))
 	t.eventually("the task that needs it is cancelled", func() bool { return t.get(c, child).State == dbq.StatePoison })
-	tx := t.lockIDs(c, "step", "task", child) // it holds up what follows from the end
+	tx := t.lockIDs(c, "step", "task", child) // it delays the changes after the end
 	t.must(c.Queue("second").Complete(t.ctx, t.take(c.Queue("second"), long).Lease, nil))
 	purged := make(chan error, 1)
 	go func() { purged <- a.Operate(t.ctx, admin.Purge, done) }()

@@ -1,12 +1,12 @@
 // Package clusters runs the conformance suite on databases of several nodes. The laws of Contention spread their
-// workers over the nodes, and those of Failover kill nodes; choose these by -run, since the others show no more here
+// workers over the nodes, and the laws of Failover kill nodes; choose these by -run, since the others show no more here
 // than on a single server. ci/engines/native.sh starts such clusters on one machine. A cluster of yours will do as
 // well, if a program can kill its nodes and bring them back.
 //
 //	eval "$(ci/engines/native.sh start galera)"
 //	go test ./conformance/clusters -run TestClusters/galera/cas/Failover -v
 //
-// The environment decides what runs:
+// The environment selects the clusters and cases:
 //
 //	DBQ_TEST_GALERA_NODES='mariadb://... mariadb://... mariadb://...'    a DSN for each node; see conformance.Cluster
 //	DBQ_TEST_CLUSTER_CONTROL=program      is called as "program kill|restart CLUSTER NODE" and "program writer CLUSTER";
@@ -32,10 +32,10 @@ import (
 // names of the clusters, as subtests and the control program have them.
 var names = []string{"galera", "groupreplication", "multiprimary", "postgresha"}
 
-// controlTimeout bounds one call of the control program. A node that comes back reads what it missed.
+// controlTimeout bounds one call of the control program. A node that comes back reads the changes that it missed.
 const controlTimeout = 2 * time.Minute
 
-// variable is where a cluster's DSNs stand.
+// variable returns the environment variable of a cluster's DSNs.
 func variable(name string) string { return "DBQ_TEST_" + strings.ToUpper(name) + "_NODES" }
 
 // find is the cluster that the environment names, or why there is none.
@@ -73,8 +73,8 @@ func find(ctx context.Context, name string) (*conformance.Cluster, error) {
 	return cl, err
 }
 
-// run calls the control program and returns what it printed. It does not wait for the output to be closed: a server
-// that the program started may keep it open.
+// run calls the control program and returns its output. It does not wait for the output to be closed: a server that the
+// program started may keep it open.
 func run(ctx context.Context, program string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
 	defer cancel()

@@ -5,7 +5,7 @@
 //
 //	go test ./conformance/engines -run TestConformance/postgres18/cas/Lease
 //
-// The environment decides what runs:
+// The environment selects the engines and cases:
 //
 //	DBQ_TEST_POSTGRES18_DSN=postgres://...    the server for a target; DBQ_TEST_POSTGRES_DSN is one of any version
 //	DBQ_TEST_MYSQL97_DSN=mysql://...          the same; DBQ_TEST_MARIADB118_DSN=mariadb://...
@@ -41,7 +41,7 @@ type target struct {
 	name string
 	engine
 	image  string // an official image's name; "" has no container
-	always bool   // try a container also when nobody requires the target
+	always bool   // try a container even if the target is not required
 	newest string // the target that a short run tests instead of this one, if its server is there
 }
 
@@ -72,9 +72,9 @@ type engine struct {
 	environment  map[string]string
 	container    func(host, port string) (dsn string)
 	driverDSN    func(host, port string) string
-	// command is what a container runs instead of its image's own command.
+	// command replaces the command of a container's image.
 	command []string
-	// query is what to wait with, for an engine on which SELECT 1 is none; scripts are put into the container by their
+	// query is the first query of an engine that does not accept SELECT 1; scripts are put into the container by their
 	// paths; patience is for an engine that takes longer than others to come up.
 	query    string
 	scripts  map[string]string
@@ -132,8 +132,8 @@ func mysqlEngine(scheme, passwordVariable string) engine {
 	}
 }
 
-// oracleEngine is the free edition in a container that is not made by Oracle, as its own documentation says to use
-// it: its user, who may make tables and views, is made before the scripts are run, which grant what the strategy
+// oracleEngine is the free edition in a container that is not made by Oracle, as its own documentation says to use it:
+// its user, who may make tables and views, is made before the scripts are run, which grant the rights that the strategy
 // advisory needs. It has no oddSession: no statement depends on a session's time zone, and a DSN cannot set it.
 var oracleEngine = engine{
 	port: "1521/tcp", driver: "oracle",
@@ -172,7 +172,7 @@ func beginPgx(ctx context.Context, dsn string) (_ dbq.Tx, commit, rollback func(
 func withParameter(dsn, name, value string) string {
 	u, err := url.Parse(dsn)
 	if err != nil {
-		return dsn // the client that opens it says what is wrong
+		return dsn // the client that opens it reports the problem
 	}
 	q := u.Query()
 	q.Set(name, value)

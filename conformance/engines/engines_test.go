@@ -13,7 +13,7 @@ import (
 	"github.com/dbq-go/dbq/conformance"
 )
 
-// noReaper tells testcontainers-go not to start the container that removes those of a test program that was killed.
+// noReaper tells testcontainers-go not to start the container that removes the containers of a killed test program.
 const noReaper = "TESTCONTAINERS_RYUK_DISABLED"
 
 // parallel is how many cases run at once when go test is not told: most of their time they wait, for leases and for

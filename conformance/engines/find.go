@@ -24,7 +24,7 @@ const (
 	pollInterval  = 100 * time.Millisecond
 )
 
-// variable is where a target's DSN stands.
+// variable returns the environment variable of a target's DSN.
 func (t target) variable() string { return "DBQ_TEST_" + strings.ToUpper(t.name) + "_DSN" }
 
 // required reports whether a skip is a failure.
@@ -111,7 +111,7 @@ func imageOf(ctx context.Context, provider *testcontainers.DockerProvider, image
 	return image, err == nil
 }
 
-// docker asks Docker, if it answers soon. The library panics where it finds no way to it.
+// docker queries Docker, if it answers soon. The library panics where it finds no way to it.
 func docker(ctx context.Context, ask func(ctx context.Context,
 	provider *testcontainers.DockerProvider) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, dockerTimeout)
@@ -141,8 +141,8 @@ func docker(ctx context.Context, ask func(ctx context.Context,
 	}
 }
 
-// start runs a container of the target's image and waits until it can be asked something. An image that cannot be had
-// is a skipped error, too: on a machine without a registry Docker alone is not enough.
+// start runs a container of the target's image and waits until it answers a query. An image that cannot be had is a
+// skipped error, too: on a machine without a registry Docker alone is not enough.
 func start(ctx context.Context, t target) (server, error) {
 	patience := cmp.Or(t.patience, startTimeout)
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -184,7 +184,7 @@ func start(ctx context.Context, t target) (server, error) {
 	return server{}, err
 }
 
-// probe asks a server what it is.
+// probe queries the product and version of a server.
 func probe(ctx context.Context, dsn string) (dialect.Server, error) {
 	d, pool, err := sqlrun.Open(ctx, dsn, nil)
 	if err != nil {

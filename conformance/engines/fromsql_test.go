@@ -270,7 +270,7 @@ func TestEnqueueFromSQLRefuses(t *testing.T) {
 	})
 }
 
-// codes are what the page says of the errors for a kind of row.
+// codes are the errors for a kind of row, as on the page.
 func (f *fromSQL) codes(row string) *regexp.Regexp {
 	f.t.Helper()
 	var cells [2][]string // of the heading and of the row

@@ -40,7 +40,7 @@ func onLeases(t *testing.T, f func(t *testing.T, open func() *dbq.Client, age fu
 	}
 }
 
-// What takeovers leave in the table of renewals is removed also when nobody renews a lease.
+// What takeovers leave in the table of renewals is removed even if no worker renews a lease.
 func TestRenewalsOfTakenOverTasksAreRemoved(t *testing.T) {
 	onLeases(t, func(t *testing.T, open func() *dbq.Client, age func(*dbq.Client)) {
 		for round, c := range []*dbq.Client{open(), open()} { // a client removes at most every few seconds
@@ -70,8 +70,8 @@ func TestRenewalsOfTakenOverTasksAreRemoved(t *testing.T) {
 	})
 }
 
-// Progress of a task that is leased outlives its renewal, however long nobody takes the task over. That of a task that
-// has ended goes with the renewal.
+// Progress of a task that is leased outlives its renewal, however late the task is taken over. That of a task that has
+// ended goes with the renewal.
 func TestProgressOutlivesItsRenewal(t *testing.T) {
 	onLeases(t, func(t *testing.T, open func() *dbq.Client, age func(*dbq.Client)) {
 		c := open()

@@ -120,7 +120,7 @@ func TestLimitsAreLockedForFiveRoundTrips(t *testing.T) {
 	})
 }
 
-// plainCalls makes each call, and returns what it cost.
+// plainCalls makes each call, and returns its cost.
 func plainCalls(t *testing.T, q *dbq.Queue, reset func(), counts func() int) map[string]int {
 	out := map[string]int{}
 	ctx := t.Context()

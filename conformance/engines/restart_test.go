@@ -24,7 +24,7 @@ import (
 //	DBQ_TEST_RESTART_DSN=postgres://...
 //	DBQ_TEST_RESTART='ci/engines/native.sh restart postgres15; ci/engines/native.sh kill postgres15 && ...'
 //
-// Commands are separated by semicolons and run by sh in the repository's root. Use a server that is nobody else's.
+// Commands are separated by semicolons and run by sh in the repository's root. Use a server that has no other users.
 func TestRestart(t *testing.T) {
 	dsn, commands := os.Getenv("DBQ_TEST_RESTART_DSN"), os.Getenv("DBQ_TEST_RESTART")
 	if dsn == "" || commands == "" {

@@ -105,7 +105,7 @@ func poorUser(t *testing.T, dsn, prefix string) (poor string, grant func()) {
 		}
 	}
 	if u.Scheme != "postgres" {
-		grant() // MySQL lets nobody into a database without any right
+		grant() // MySQL lets no user into a database without any right
 	}
 	u.User = url.UserPassword(name, "poor")
 	return u.String(), grant

@@ -74,7 +74,7 @@ func steps(each ...func() error) error {
 	return nil
 }
 
-// workAsWorker does what a worker does, call by call so that a refusal is seen, and then lets a worker do it.
+// workAsWorker makes the calls of a worker one by one, so that a refusal is seen, and then runs a worker.
 func workAsWorker(ctx context.Context, u *roleUser, c *dbq.Client) error {
 	u.enqueue(6)
 	q := access.ForWorker(c.Queue("q"), "w")

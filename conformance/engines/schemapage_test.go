@@ -15,8 +15,8 @@ import (
 	"github.com/dbq-go/dbq/internal/check"
 )
 
-// TestSchemaPage pastes the schema of docs/sql into the engine's client. The tables are those of a migration, comments
-// included, and dbq works with them.
+// TestSchemaPage pastes the schema of docs/sql into the engine's client. The tables are the same as after a migration,
+// comments included, and dbq works with them.
 func TestSchemaPage(t *testing.T) {
 	onEngines(t, func(t *testing.T, target target, dsn string) {
 		pasted, migrated := ownPrefix(t, dsn), ownPrefix(t, dsn)
@@ -74,7 +74,7 @@ func enqueueAndComplete(t *testing.T, dsn, prefix string) {
 	check.OK(t, q.Complete(ctx, tasks[0].Lease, nil))
 }
 
-// catalogs read what a database knows about the tables and views of a prefix, with the prefix dbq_ for any.
+// catalogs read a database's description of the tables and views of a prefix, with the prefix dbq_ for any.
 var catalogs = map[string]func(t *testing.T, db *sql.DB, prefix string) string{
 	"sqlite": func(t *testing.T, db *sql.DB, prefix string) string {
 		return rowsOf(t, db, prefix, `SELECT type, sql FROM sqlite_schema WHERE name LIKE '{prefix}%' ORDER BY name`)

@@ -17,7 +17,7 @@ type selector = func(c conformance.Case, strategy, best dialect.Strategy) bool
 // fifths is how many runs of go test -short with DBQ_TEST_FIFTH of 0, 1, … run every case.
 const fifths = 5
 
-// selection returns the cases to run on a target, or why there are none: every case, but under -short those of
+// selection returns the cases to run on a target, or why there are none: every case, but under -short the cases of
 // conformance.Short on the newest version of each product and, of all others, the fifth that DBQ_TEST_FIFTH names.
 func selection(t *testing.T, target target) (selector, string) {
 	if !testing.Short() || target.whole() {

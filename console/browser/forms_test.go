@@ -24,7 +24,7 @@ func (p *page) must(err error) {
 	}
 }
 
-// queueInfo is what the console shows of one queue.
+// queueInfo returns one queue's line of the console.
 func (p *page) queueInfo(name string) admin.QueueInfo {
 	p.t.Helper()
 	queues, err := admin.New(p.client).Queues(p.t.Context())

@@ -12,7 +12,7 @@ import (
 	"github.com/dbq-go/dbq/dialect/kit/search"
 )
 
-// takenOver stands in was_due of a task whose lease expired: it has no due time to be sorted by.
+// takenOver is the was_due of a task whose lease expired: it has no due time to be sorted by.
 const takenOver = -1
 
 // errLarge undoes a transaction that took payloads larger than an equal share of what a checkout may bring.

@@ -38,7 +38,7 @@ const leastVersion, testedFrom = 130_000, 150_000
 // product is the name of the server itself, and not of another one with the same protocol.
 const product = "PostgreSQL"
 
-// Probe asks the server for its product, version and settings. A server that is too old, read-only or not in UTF-8 is
+// Probe queries the server's product, version and settings. A server that is too old, read-only or not in UTF-8 is
 // refused.
 func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
 	shared, err := findPooler(ctx, db)
@@ -82,8 +82,8 @@ func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
 	if shared {
 		s.Pooler = poolerName
 	}
-	// Other servers with the same protocol need not lock like PostgreSQL. They accept the syntax, so they are recognized
-	// by name.
+	// Other servers with the same protocol need not lock like PostgreSQL. They accept the syntax, so they are
+	// recognized by name.
 	switch {
 	case strings.Contains(version, "CockroachDB"): // its advisory locks are stubs, its SKIP LOCKED can skip too much
 		s.Product, s.Strategies, s.Notifies = "CockroachDB", []dialect.Strategy{dialect.CAS}, false

@@ -34,7 +34,7 @@ func (Dialect) Name() string { return "sqlite" }
 // maxPayload is well under SQLite's default limit of 1 GB for a row, and more than a queue should carry.
 const maxPayload = 100 << 20
 
-// Probe asks the library for its version.
+// Probe queries the library's version.
 func (Dialect) Probe(ctx context.Context, db *sql.DB) (dialect.Server, error) {
 	var reported string
 	if err := db.QueryRowContext(ctx, "SELECT sqlite_version()").Scan(&reported); err != nil {

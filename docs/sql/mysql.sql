@@ -18,20 +18,20 @@
 -- In take, see expired, take over, oldest, Next: In PROCESSING, due_at is the time at which the task was taken minus
 -- 2^62: negative, and in the order of these times.
 --
--- In see expired, Next, Held, Exhausted: The end of a lease is that of its renewal, a row of the table lease under
--- the task's fence, if there is one.
+-- In see expired, Next, Held, Exhausted: A lease ends when its renewal does, a row of the table lease under the
+-- task's fence, if there is one.
 --
 -- In Movable, Held, Exhausted: The progress that heartbeats have stored is in the renewal.
 
 -- ======== The schema ========
 
--- You can paste this section into the engine's client, to create the tables by hand. It is what "dbq migrate" runs.
+-- You can paste this section into the engine's client, to create the tables by hand. "dbq migrate" runs it.
 
 -- dbq's tables for mysql
 
 -- 0: migration
 
--- The table of applied migrations. dbq runs this step before every migration, so its statements can be repeated.
+-- The table of applied migrations. dbq runs this file before every migration, so its statements can be repeated.
 CREATE TABLE IF NOT EXISTS dbq_migration (
   version INT PRIMARY KEY, title VARCHAR(200) NOT NULL, compatible INT NOT NULL, applied BIGINT NOT NULL
 ) ENGINE = InnoDB;
@@ -69,7 +69,7 @@ CREATE TABLE IF NOT EXISTS dbq_task (
   state TINYINT NOT NULL DEFAULT 0 COMMENT '0 CREATED, 1 PROCESSING, 2 COMPLETED, 3 ERROR, 4 POISON',
   priority TINYINT NOT NULL DEFAULT 0 COMMENT '0 (first) to 9',
   attempt SMALLINT NOT NULL DEFAULT 0 COMMENT 'the number of its last attempt',
-  max_attempts SMALLINT NOT NULL DEFAULT 20 COMMENT 'after so many attempts it goes to POISON',
+  max_attempts SMALLINT NOT NULL DEFAULT 20 COMMENT 'the number of attempts after which the task goes to POISON',
   lapses TINYINT NOT NULL DEFAULT 0 COMMENT 'leases in a row that expired without counting as an attempt',
   known_started TINYINT NOT NULL DEFAULT 0 COMMENT '1 if the attempt counts when its lease expires',
   cancelled TINYINT NOT NULL DEFAULT 0 COMMENT '1 if an operator has cancelled it',
@@ -119,8 +119,8 @@ CREATE TABLE IF NOT EXISTS dbq_task (
 -- lease_until is the end of the renewed lease. The row is kept until keep_until: a renewal may end before the lease
 -- in the task's row, which would be valid again without it.
 --
--- progress is what the holder has reported under this fence or, after a takeover, under the one before. The row of a
--- leased task that has progress is kept.
+-- progress is the holder's report under this fence or, after a takeover, under the one before. The row of a leased task
+-- that has progress is kept.
 CREATE TABLE IF NOT EXISTS dbq_lease (
   id BINARY(16) NOT NULL PRIMARY KEY COMMENT 'the task',
   fence BIGINT NOT NULL,
@@ -339,7 +339,7 @@ CREATE TABLE IF NOT EXISTS dbq_need (
 ) ENGINE = InnoDB COMMENT = 'The task child needs the task parent of the same workflow.';
 
 -- What operators have changed, and who it was. The row of a change is written in the transaction of the change. A call
--- of several transactions has a row for each, its parts; those after part 0 have only what they changed. dbq never
+-- of several transactions has a row for each, its parts; the parts after part 0 have only their own changes. dbq never
 -- updates a row.
 CREATE TABLE IF NOT EXISTS dbq_audit (
   id BINARY(16) NOT NULL,
@@ -369,14 +369,14 @@ SELECT 2, 'shared tables', 2, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMES
 
 -- 3: statistics
 
--- Statistics over time, one row for each queue, period and source. step is the length of the period in seconds, or 0
--- for the minute of one source: a worker, or the sampler of all queues, which also adds a row for each sample. Rows
--- with a longer step are the totals of all sources. since is when the period began, in microseconds since 1970 in UTC.
--- The columns from enqueued to released are sums; those from created to oldest_due are the highest number of tasks that
--- was sampled. latency and run_time are histograms.
+-- Statistics over time, one row for each queue, period and source. period is its length in seconds, or 0 for the minute
+-- of one source: a worker, or the sampler of all queues, which also adds a row for each sample. Rows with a longer
+-- period are the totals of all sources. since is when the period began, in microseconds since 1970 in UTC. The columns
+-- from enqueued to released are sums; those from created to oldest_due are the highest number of tasks that was
+-- sampled. latency and run_time are histograms.
 CREATE TABLE IF NOT EXISTS dbq_stat (
   queue VARBINARY(400) NOT NULL,
-  step INT NOT NULL COMMENT 'seconds, or 0 for the minute of one source',
+  period INT NOT NULL COMMENT 'seconds, or 0 for the minute of one source',
   since BIGINT NOT NULL COMMENT 'when the period began, in microseconds since 1970',
   source VARBINARY(800) NOT NULL,
   enqueued BIGINT NOT NULL,
@@ -394,8 +394,8 @@ CREATE TABLE IF NOT EXISTS dbq_stat (
   oldest_due BIGINT NOT NULL,
   latency TEXT NOT NULL,
   run_time TEXT NOT NULL,
-  PRIMARY KEY (step, queue, since, source),
-  KEY dbq_stat_since (step, since)
+  PRIMARY KEY (period, queue, since, source),
+  KEY dbq_stat_since (period, since)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4
   COMMENT = 'Statistics over time of each queue.';
 
@@ -1077,7 +1077,7 @@ SELECT t.id, t.fence
 -- Renews leases.
 -- Runs at each heartbeat of a worker, for all of its leases. A renewal is a row of its own, so that a heartbeat neither
 -- writes nor locks a task. Indexes: the primary keys of task and lease. The fence is assigned last: the server assigns
--- from left to right. A null :progress keeps what the lease has.
+-- from left to right. A null :progress keeps the stored progress.
 -- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
 --   SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence, CAST(:progress AS BINARY) AS progress
 INSERT INTO dbq_lease (id, fence, lease_until, keep_until, progress)
@@ -1142,7 +1142,7 @@ DELETE l
 -- ==== Settle ====
 -- Ends attempts (complete, fail, poison, release) whose fences are unchanged.
 -- Runs for each batch of settlements, after "lock settle". Index: the primary key. The server assigns from left to
--- right, and later expressions see the new values: state is set after what is computed from it.
+-- right, and later expressions see the new values: state is set after the values computed from it.
 -- A value that may be null in every row is cast, or the server would take it for a floating-point number. Bytes are
 -- cast, or they would be text of the connection's character set if the driver prepares statements.
 -- {rows} is a list of at most 500 of these, separated by " UNION ALL ":
@@ -1185,7 +1185,7 @@ UPDATE dbq_task FORCE INDEX (PRIMARY)
 
 -- ==== lock settle ====
 -- Locks the rows that Settle will change, and returns them with the states that they will have.
--- Runs before Settle, which cannot return what it changes. Index: the primary key. It reads the progress that
+-- Runs before Settle, which cannot return the changed rows. Index: the primary key. It reads the progress that
 -- SetProgress keeps, but not in a caller's transaction, which may be SERIALIZABLE: reading a renewal would lock it.
 -- MariaDB reads a row that a subquery finds by constants even if a CASE leaves the subquery out, so the conditions are
 -- in the subquery.
@@ -1277,7 +1277,7 @@ SELECT id, queue, task_key, state, attempt, fence, holder, taken, updated, resul
 
 -- ==== Movable purge ====
 -- Locks and returns the tasks that Move of the same event will change. A finished or parked task is removed.
--- Runs before Purge, which cannot return what it removes. Index: the primary key.
+-- Runs before Purge, which cannot return the removed rows. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT id, queue, task_key, state
@@ -2006,29 +2006,29 @@ DELETE FROM dbq_kv
 -- ==== AddStatistics ====
 -- Adds the counts of a worker's minute, or the totals of a period. A row is never changed.
 -- {rows} is a list of at most 500 of these, separated by ", ":
---   (:queue_name, :step, :began, :source, :enqueued, :started, :completed, :failed, :poisoned, :released, :created,
+--   (:queue_name, :period, :began, :source, :enqueued, :started, :completed, :failed, :poisoned, :released, :created,
 --   :processing, :errors, :poison, :due, :parked, :oldest_due, :latency, :run_time)
 INSERT INTO dbq_stat (
-       queue, step, since, source, enqueued, started, completed, failed, poisoned, released,
+       queue, period, since, source, enqueued, started, completed, failed, poisoned, released,
        created, processing, error, poison, due, parked, oldest_due, latency, run_time)
 VALUES {rows};
 
 -- ==== Statistics ====
 -- Reads the statistics of all queues. Index: stat_since.
-SELECT queue, step, since, source, enqueued, started, completed, failed, poisoned, released,
+SELECT queue, period, since, source, enqueued, started, completed, failed, poisoned, released,
        created, processing, error, poison, due, parked, oldest_due, latency, run_time
   FROM dbq_stat
- WHERE step = :step
+ WHERE period = :period
    AND since >= :from
    AND since < :until
  LIMIT :limit;
 
 -- ==== StatisticsOf ====
 -- Reads the statistics of a queue. Index: the primary key.
-SELECT queue, step, since, source, enqueued, started, completed, failed, poisoned, released,
+SELECT queue, period, since, source, enqueued, started, completed, failed, poisoned, released,
        created, processing, error, poison, due, parked, oldest_due, latency, run_time
   FROM dbq_stat
- WHERE step = :step
+ WHERE period = :period
    AND since >= :from
    AND since < :until
    AND queue IN (:queue, :samples)
@@ -2038,13 +2038,13 @@ SELECT queue, step, since, source, enqueued, started, completed, failed, poisone
 -- Finds the next period to add up or to remove. Index: stat_since.
 SELECT min(since) AS since
   FROM dbq_stat
- WHERE step = :step
+ WHERE period = :period
    AND since >= :from;
 
 -- ==== DropStatistics ====
 -- Removes statistics whose retention has passed. Index: stat_since.
 DELETE FROM dbq_stat
- WHERE step = :step
+ WHERE period = :period
    AND since >= :from
    AND since < :until;
 

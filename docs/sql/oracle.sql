@@ -14,26 +14,26 @@
 --   ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'J')) - 2440588) * 86400000000
 --    + TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'SSSSSFF6')))
 --
--- In MigrationLock, queue lock, queue free: The lock's number is a hash of what it locks, the schema of the tables
--- and their prefix. The schema is the configured one or else the session's, so all clients of the same tables take
--- the same lock. ALLOCATE_UNIQUE would commit. See "DBMS_LOCK" in the PL/SQL Packages and Types Reference.
+-- In MigrationLock, queue lock, queue free: The lock's number is a hash of its purpose, the schema of the tables and
+-- their prefix. The schema is the configured one or else the session's, so all clients of the same tables take the
+-- same lock. ALLOCATE_UNIQUE would commit. See "DBMS_LOCK" in the PL/SQL Packages and Types Reference.
 --
 -- In Insert, claim, Extend: A block runs its statements one by one, all at the one time that it reads first.
 --
 -- In ready, update, take: Each expression of a SET clause sees the row as it was.
 --
--- In see expired, Next, Held: The end of a lease is that of its renewal, a row of the table lease under the task's
--- fence, if there is one.
+-- In see expired, Next, Held: A lease ends when its renewal does, a row of the table lease under the task's fence, if
+-- there is one.
 
 -- ======== The schema ========
 
--- You can paste this section into the engine's client, to create the tables by hand. It is what "dbq migrate" runs.
+-- You can paste this section into the engine's client, to create the tables by hand. "dbq migrate" runs it.
 
 -- dbq's tables for oracle
 
 -- 0: migration
 
--- The table of applied migrations. dbq runs this step before every migration, so its statements can be repeated.
+-- The table of applied migrations. dbq runs this file before every migration, so its statements can be repeated.
 BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_migration (
   version NUMBER(10) NOT NULL, title VARCHAR2(200 CHAR) NOT NULL,
   compatible NUMBER(10) NOT NULL, applied NUMBER(19) NOT NULL,
@@ -123,7 +123,7 @@ COMMENT ON COLUMN dbq_task.priority IS '0 (first) to 9';
 
 COMMENT ON COLUMN dbq_task.attempt IS 'the number of its last attempt';
 
-COMMENT ON COLUMN dbq_task.max_attempts IS 'after so many attempts it goes to POISON';
+COMMENT ON COLUMN dbq_task.max_attempts IS 'the number of attempts after which the task goes to POISON';
 
 COMMENT ON COLUMN dbq_task.lapses IS 'leases in a row that expired without counting as an attempt';
 
@@ -151,8 +151,8 @@ COMMENT ON COLUMN dbq_task.progress IS 'the progress that earlier attempts repor
 -- lease_until is the end of the renewed lease. The row is kept until keep_until: a renewal may end before the lease
 -- in the task's row, which would be valid again without it.
 --
--- progress is what the holder has reported under this fence or, after a takeover, under the one before. The row of a
--- leased task that has progress is kept.
+-- progress is the holder's report under this fence or, after a takeover, under the one before. The row of a leased task
+-- that has progress is kept.
 BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_lease (
   id RAW(16) NOT NULL, fence NUMBER(19) NOT NULL, lease_until NUMBER(19) NOT NULL, keep_until NUMBER(19) NOT NULL,
   progress BLOB,
@@ -229,7 +229,7 @@ EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
 
--- For queues with an order: the waiting tasks of each key by id, and those of its tasks that wait for an operator.
+-- For queues with an order: the waiting tasks of each key by id, and its tasks that wait for an operator.
 BEGIN EXECUTE IMMEDIATE 'CREATE INDEX dbq_task_order ON dbq_task (order_queue, order_key, order_failed, order_id)
   INITRANS 16';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
@@ -481,7 +481,7 @@ END;
 /
 
 -- What operators have changed, and who it was. The row of a change is written in the transaction of the change. A call
--- of several transactions has a row for each, its parts; those after part 0 have only what they changed. dbq never
+-- of several transactions has a row for each, its parts; the parts after part 0 have only their own changes. dbq never
 -- updates a row.
 BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_audit (
   id RAW(16) NOT NULL,
@@ -506,7 +506,7 @@ EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
 
--- For the page of a task: what operators did to it.
+-- For the page of a task: the changes that operators made to it.
 BEGIN EXECUTE IMMEDIATE 'CREATE INDEX dbq_audit_task ON dbq_audit (task, id)';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
@@ -528,14 +528,14 @@ SELECT 2, 'shared tables', 2, ((TO_NUMBER(TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP),
 
 -- 3: statistics
 
--- Statistics over time, one row for each queue, period and source. step is the length of the period in seconds, or 0
--- for the minute of one source: a worker, or the sampler of all queues, which also adds a row for each sample. Rows
--- with a longer step are the totals of all sources. since is when the period began, in microseconds since 1970 in UTC.
--- The columns from enqueued to released are sums; those from created to oldest_due are the highest number of tasks that
--- was sampled. latency and run_time are histograms.
+-- Statistics over time, one row for each queue, period and source. period is its length in seconds, or 0 for the minute
+-- of one source: a worker, or the sampler of all queues, which also adds a row for each sample. Rows with a longer
+-- period are the totals of all sources. since is when the period began, in microseconds since 1970 in UTC. The columns
+-- from enqueued to released are sums; those from created to oldest_due are the highest number of tasks that was
+-- sampled. latency and run_time are histograms.
 BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_stat (
   queue VARCHAR2(400 BYTE) NOT NULL,
-  step NUMBER(10) NOT NULL,
+  period NUMBER(10) NOT NULL,
   since NUMBER(19) NOT NULL,
   source VARCHAR2(800 BYTE) NOT NULL,
   enqueued NUMBER(19) NOT NULL,
@@ -553,7 +553,7 @@ BEGIN EXECUTE IMMEDIATE 'CREATE TABLE dbq_stat (
   oldest_due NUMBER(19) NOT NULL,
   latency VARCHAR2(4000 BYTE),
   run_time VARCHAR2(4000 BYTE),
-  CONSTRAINT dbq_stat_pk PRIMARY KEY (step, queue, since, source)
+  CONSTRAINT dbq_stat_pk PRIMARY KEY (period, queue, since, source)
 )';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
@@ -561,11 +561,11 @@ END;
 
 COMMENT ON TABLE dbq_stat IS 'Statistics over time of each queue.';
 
-COMMENT ON COLUMN dbq_stat.step IS 'seconds, or 0 for the minute of one source';
+COMMENT ON COLUMN dbq_stat.period IS 'seconds, or 0 for the minute of one source';
 
 COMMENT ON COLUMN dbq_stat.since IS 'when the period began, in microseconds since 1970';
 
-BEGIN EXECUTE IMMEDIATE 'CREATE INDEX dbq_stat_since ON dbq_stat (step, since)';
+BEGIN EXECUTE IMMEDIATE 'CREATE INDEX dbq_stat_since ON dbq_stat (period, since)';
 EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF;
 END;
 /
@@ -2150,27 +2150,27 @@ DELETE FROM dbq_kv
 -- Runs once a minute in each worker that was busy, and for the totals, with arrays.
 -- At most 500 rows.
 INSERT INTO dbq_stat (
-       queue, step, since, source, enqueued, started, completed, failed, poisoned, released, created, processing,
+       queue, period, since, source, enqueued, started, completed, failed, poisoned, released, created, processing,
        error, poison, due, parked, oldest_due, latency, run_time)
-VALUES (:queue_name, :step, :began, :source, :enqueued, :started, :completed, :failed, :poisoned, :released, :created,
+VALUES (:queue_name, :period, :began, :source, :enqueued, :started, :completed, :failed, :poisoned, :released, :created,
        :processing, :errors, :poison, :due, :parked, :oldest_due, :latency, :run_time);
 
 -- ==== Statistics ====
 -- Reads the statistics of all queues. Index: stat_since.
-SELECT queue, step, since, source, enqueued, started, completed, failed, poisoned, released,
+SELECT queue, period, since, source, enqueued, started, completed, failed, poisoned, released,
        created, processing, error, poison, due, parked, oldest_due, latency, run_time
   FROM dbq_stat
- WHERE step = :step
+ WHERE period = :period
    AND since >= :from
    AND since < :until
  FETCH FIRST :limit ROWS ONLY;
 
 -- ==== StatisticsOf ====
 -- Reads the statistics of a queue. Index: the primary key.
-SELECT queue, step, since, source, enqueued, started, completed, failed, poisoned, released,
+SELECT queue, period, since, source, enqueued, started, completed, failed, poisoned, released,
        created, processing, error, poison, due, parked, oldest_due, latency, run_time
   FROM dbq_stat
- WHERE step = :step
+ WHERE period = :period
    AND since >= :from
    AND since < :until
    AND queue IN (:queue, :samples)
@@ -2180,13 +2180,13 @@ SELECT queue, step, since, source, enqueued, started, completed, failed, poisone
 -- Finds the next period to add up or to remove. Index: stat_since.
 SELECT min(since) AS since
   FROM dbq_stat
- WHERE step = :step
+ WHERE period = :period
    AND since >= :from;
 
 -- ==== DropStatistics ====
 -- Removes statistics whose retention has passed. Index: stat_since.
 DELETE FROM dbq_stat
- WHERE step = :step
+ WHERE period = :period
    AND since >= :from
    AND since < :until;
 

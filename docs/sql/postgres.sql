@@ -36,13 +36,13 @@
 
 -- ======== The schema ========
 
--- You can paste this section into the engine's client, to create the tables by hand. It is what "dbq migrate" runs.
+-- You can paste this section into the engine's client, to create the tables by hand. "dbq migrate" runs it.
 
 -- dbq's tables for postgres
 
 -- 0: migration
 
--- The table of applied migrations. dbq runs this step before every migration, so its statements can be repeated.
+-- The table of applied migrations. dbq runs this file before every migration, so its statements can be repeated.
 CREATE TABLE IF NOT EXISTS dbq_migration (
   version integer PRIMARY KEY, title text NOT NULL, compatible integer NOT NULL, applied bigint NOT NULL);
 
@@ -116,7 +116,7 @@ COMMENT ON COLUMN dbq_task.priority IS '0 (first) to 9';
 
 COMMENT ON COLUMN dbq_task.attempt IS 'the number of its last attempt';
 
-COMMENT ON COLUMN dbq_task.max_attempts IS 'after so many attempts it goes to POISON';
+COMMENT ON COLUMN dbq_task.max_attempts IS 'the number of attempts after which the task goes to POISON';
 
 COMMENT ON COLUMN dbq_task.lapses IS 'leases in a row that expired without counting as an attempt';
 
@@ -145,9 +145,9 @@ COMMENT ON COLUMN dbq_task.progress IS 'the progress that earlier attempts repor
 -- in the task's row, which would be valid again without it. The table is narrow and has one index, and half of each
 -- page is free (fillfactor 50), so that a renewal is a small HOT update.
 --
--- progress is what the holder has reported under this fence or, after a takeover, under the one before. The row of a
--- leased task that has progress is kept. Long progress is stored outside of the row (toast_tuple_target), so that
--- scans of the table stay short.
+-- progress is the holder's report under this fence or, after a takeover, under the one before. The row of a leased task
+-- that has progress is kept. Long progress is stored outside of the row (toast_tuple_target), so that scans of the
+-- table stay short.
 CREATE TABLE dbq_lease (
   id uuid PRIMARY KEY,
   fence bigint NOT NULL,
@@ -204,7 +204,7 @@ CREATE INDEX dbq_task_busy ON dbq_task (queue, updated) WHERE state = 1 /* PROCE
 -- For queues with limits per key: the due tasks of each key. Tasks without a key are not in it.
 CREATE INDEX dbq_task_key ON dbq_task (queue, task_key, due, id) WHERE due IS NOT NULL AND task_key IS NOT NULL;
 
--- For queues with an order: the waiting tasks of each key by id, and those of its tasks that wait for an operator. The
+-- For queues with an order: the waiting tasks of each key by id, and its tasks that wait for an operator. The
 -- expression keeps the planner from reading the primary key in order instead.
 CREATE INDEX dbq_task_order ON dbq_task (queue, task_key, (CASE WHEN due IS NOT NULL THEN id END))
  WHERE due IS NOT NULL AND task_key IS NOT NULL;
@@ -217,7 +217,7 @@ CREATE INDEX dbq_task_failed ON dbq_task (queue, state, id) INCLUDE (cancelled)
  WHERE state IN (3 /* ERROR */, 4 /* POISON */);
 
 -- The tasks as a person reads them, with the names of states and with times as timestamps. result is text if it is
--- valid UTF-8, and escaped otherwise. The pattern is that of UTF-8 without NUL, which text cannot contain. progress is
+-- valid UTF-8, and escaped otherwise. The pattern matches UTF-8 without NUL, which text cannot contain. progress is
 -- escaped: a byte outside of ASCII is shown as \ooo.
 CREATE VIEW dbq_tasks AS
 SELECT id, queue, reference, kind, task_key,
@@ -420,7 +420,7 @@ COMMENT ON COLUMN dbq_need.met IS '1 once the child no longer waits for the pare
 CREATE INDEX dbq_need_child ON dbq_need (child, parent);
 
 -- What operators have changed, and who it was. The row of a change is written in the transaction of the change. A call
--- of several transactions has a row for each, its parts; those after part 0 have only what they changed. dbq never
+-- of several transactions has a row for each, its parts; the parts after part 0 have only their own changes. dbq never
 -- updates a row.
 CREATE TABLE dbq_audit (
   id uuid NOT NULL,
@@ -441,7 +441,7 @@ CREATE TABLE dbq_audit (
   changed integer NOT NULL,
   PRIMARY KEY (id, part));
 
--- For the page of a task: what operators did to it.
+-- For the page of a task: the changes that operators made to it.
 CREATE INDEX dbq_audit_task ON dbq_audit (task, id) WHERE task IS NOT NULL;
 
 COMMENT ON TABLE dbq_audit IS 'What operators have changed, and who it was.';
@@ -458,14 +458,14 @@ SELECT 2, 'shared tables', 2, CAST(extract(epoch FROM statement_timestamp()) * 1
 
 -- 3: statistics
 
--- Statistics over time, one row for each queue, period and source. step is the length of the period in seconds, or 0
--- for the minute of one source: a worker, or the sampler of all queues, which also adds a row for each sample. Rows
--- with a longer step are the totals of all sources. since is when the period began, in microseconds since 1970 in UTC.
--- The columns from enqueued to released are sums; those from created to oldest_due are the highest number of tasks that
--- was sampled. latency and run_time are histograms.
+-- Statistics over time, one row for each queue, period and source. period is its length in seconds, or 0 for the minute
+-- of one source: a worker, or the sampler of all queues, which also adds a row for each sample. Rows with a longer
+-- period are the totals of all sources. since is when the period began, in microseconds since 1970 in UTC. The columns
+-- from enqueued to released are sums; those from created to oldest_due are the highest number of tasks that was
+-- sampled. latency and run_time are histograms.
 CREATE TABLE dbq_stat (
   queue varchar(100) COLLATE "C" NOT NULL,
-  step integer NOT NULL,
+  period integer NOT NULL,
   since bigint NOT NULL,
   source varchar(200) COLLATE "C" NOT NULL,
   enqueued bigint NOT NULL,
@@ -483,15 +483,15 @@ CREATE TABLE dbq_stat (
   oldest_due bigint NOT NULL,
   latency text NOT NULL,
   run_time text NOT NULL,
-  PRIMARY KEY (step, queue, since, source));
+  PRIMARY KEY (period, queue, since, source));
 
 COMMENT ON TABLE dbq_stat IS 'Statistics over time of each queue.';
 
-COMMENT ON COLUMN dbq_stat.step IS 'seconds, or 0 for the minute of one source';
+COMMENT ON COLUMN dbq_stat.period IS 'seconds, or 0 for the minute of one source';
 
 COMMENT ON COLUMN dbq_stat.since IS 'when the period began, in microseconds since 1970';
 
-CREATE INDEX dbq_stat_since ON dbq_stat (step, since);
+CREATE INDEX dbq_stat_since ON dbq_stat (period, since);
 
 INSERT INTO dbq_migration (version, title, compatible, applied)
 SELECT 3, 'statistics', 3, CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint)
@@ -1003,11 +1003,11 @@ SELECT t.id, t.fence, coalesce(octet_length(t.payload), 0) AS payload_size
 -- their attempts are exhausted.
 -- Runs after "see expired". Index: the primary key. pick locks the candidates whose fence is unchanged, claimed keeps
 -- those that no renewal holds, done leases them again or moves them to POISON, and recorded adds their lost attempts
--- to the history. The lock gives pick the rows as they are now, and done reads those of its snapshot. The fence
+-- to the history. The lock gives pick the rows as they are now, and done reads its snapshot. The fence
 -- connects the two: it is the same in all versions of a row that one lease has. So claim writes no fence that no lease
 -- will have.
 -- state + 0 hides the condition from the planner, which would otherwise start the join from the index task_busy.
--- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
+-- A lease ends when its renewal does, a row of the table lease under the task's fence, if there is one.
 -- claim writes the next fence into the table lease, unless a valid renewal holds the row: a renewal and a takeover
 -- write the same row, so one of them sees the other. IS TRUE makes the planner hash that list instead of joining it
 -- by a nested loop.
@@ -1827,7 +1827,7 @@ SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.at
 -- ==== Exhausted ====
 -- Reads the tasks moved to POISON by a checkout whose connection was lost before the answer.
 -- Runs after Held. Index: task_failed.
--- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
+-- A lease ends when its renewal does, a row of the table lease under the task's fence, if there is one.
 -- The result of a task whose attempts are exhausted names its last holder and the checkout that found it.
 SELECT t.id, t.queue, t.reference, t.kind, t.task_key, t.state, t.priority, t.attempt, t.max_attempts, t.lapses,
        t.cancelled, t.fence, t.due, t.holder, t.created, t.updated, t.headers, t.result,
@@ -2005,29 +2005,29 @@ DELETE FROM dbq_kv
 -- ==== AddStatistics ====
 -- Adds the counts of a worker's minute, or the totals of a period. A row is never changed.
 -- {rows} is a list of at most 500 of these, separated by ", ":
---   (:queue_name, :step, :began, :source, :enqueued, :started, :completed, :failed, :poisoned, :released, :created,
+--   (:queue_name, :period, :began, :source, :enqueued, :started, :completed, :failed, :poisoned, :released, :created,
 --   :processing, :errors, :poison, :due, :parked, :oldest_due, :latency, :run_time)
 INSERT INTO dbq_stat (
-       queue, step, since, source, enqueued, started, completed, failed, poisoned, released,
+       queue, period, since, source, enqueued, started, completed, failed, poisoned, released,
        created, processing, error, poison, due, parked, oldest_due, latency, run_time)
 VALUES {rows};
 
 -- ==== Statistics ====
 -- Reads the statistics of all queues. Index: stat_since.
-SELECT queue, step, since, source, enqueued, started, completed, failed, poisoned, released,
+SELECT queue, period, since, source, enqueued, started, completed, failed, poisoned, released,
        created, processing, error, poison, due, parked, oldest_due, latency, run_time
   FROM dbq_stat
- WHERE step = :step
+ WHERE period = :period
    AND since >= :from
    AND since < :until
  LIMIT :limit;
 
 -- ==== StatisticsOf ====
 -- Reads the statistics of a queue. Index: the primary key.
-SELECT queue, step, since, source, enqueued, started, completed, failed, poisoned, released,
+SELECT queue, period, since, source, enqueued, started, completed, failed, poisoned, released,
        created, processing, error, poison, due, parked, oldest_due, latency, run_time
   FROM dbq_stat
- WHERE step = :step
+ WHERE period = :period
    AND since >= :from
    AND since < :until
    AND queue IN (:queue, :samples)
@@ -2037,13 +2037,13 @@ SELECT queue, step, since, source, enqueued, started, completed, failed, poisone
 -- Finds the next period to add up or to remove. Index: stat_since.
 SELECT min(since) AS since
   FROM dbq_stat
- WHERE step = :step
+ WHERE period = :period
    AND since >= :from;
 
 -- ==== DropStatistics ====
 -- Removes statistics whose retention has passed. Index: stat_since.
 DELETE FROM dbq_stat
- WHERE step = :step
+ WHERE period = :period
    AND since >= :from
    AND since < :until;
 

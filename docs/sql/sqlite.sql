@@ -24,13 +24,13 @@
 
 -- ======== The schema ========
 
--- You can paste this section into the engine's client, to create the tables by hand. It is what "dbq migrate" runs.
+-- You can paste this section into the engine's client, to create the tables by hand. "dbq migrate" runs it.
 
 -- dbq's tables for sqlite
 
 -- 0: migration
 
--- The table of applied migrations. dbq runs this step before every migration, so its statements can be repeated. The
+-- The table of applied migrations. dbq runs this file before every migration, so its statements can be repeated. The
 -- default is for a SQLite before 3.42 that runs these statements: it has no unixepoch('subsec'), which is null then.
 CREATE TABLE IF NOT EXISTS dbq_migration (
   version INTEGER PRIMARY KEY,
@@ -96,7 +96,7 @@ CREATE INDEX dbq_task_busy ON dbq_task (queue) WHERE state = 1 /* PROCESSING */;
 -- For queues with limits per key: the due tasks of each key. Tasks without a key are not in it.
 CREATE INDEX dbq_task_key ON dbq_task (queue, task_key, due, id) WHERE due IS NOT NULL AND task_key IS NOT NULL;
 
--- For queues with an order: the waiting tasks of each key by id, and those of its tasks that wait for an operator.
+-- For queues with an order: the waiting tasks of each key by id, and its tasks that wait for an operator.
 CREATE INDEX dbq_task_order ON dbq_task (queue, task_key, id) WHERE due IS NOT NULL AND task_key IS NOT NULL;
 
 CREATE INDEX dbq_task_key_failed ON dbq_task (queue, task_key, id)
@@ -325,9 +325,9 @@ CREATE TABLE dbq_step (
 
 CREATE INDEX dbq_step_workflow ON dbq_step (workflow, task);
 
--- The task child needs the task parent of the same workflow.
--- on_failure is what happens when the parent goes to POISON: 0 cancels the child, 1 lets it wait, 2 lets it go on. met
--- is 1 once the child no longer waits for the parent.
+-- The task child needs the task parent of the same workflow. on_failure determines the fate of the child when the
+-- parent goes to POISON: 0 cancels it, 1 lets it wait, 2 lets it run. met is 1 once the child no longer waits for the
+-- parent.
 CREATE TABLE dbq_need (
   parent BLOB NOT NULL,
   child BLOB NOT NULL,
@@ -340,7 +340,7 @@ CREATE TABLE dbq_need (
 CREATE INDEX dbq_need_child ON dbq_need (child, parent);
 
 -- What operators have changed, and who it was. The row of a change is written in the transaction of the change. A call
--- of several transactions has a row for each, its parts; those after part 0 have only what they changed. dbq never
+-- of several transactions has a row for each, its parts; the parts after part 0 have only their own changes. dbq never
 -- updates a row.
 CREATE TABLE dbq_audit (
   id BLOB NOT NULL,
@@ -361,7 +361,7 @@ CREATE TABLE dbq_audit (
   changed INTEGER NOT NULL,
   PRIMARY KEY (id, part)) STRICT;
 
--- For the page of a task: what operators did to it.
+-- For the page of a task: the changes that operators made to it.
 CREATE INDEX dbq_audit_task ON dbq_audit (task, id) WHERE task IS NOT NULL;
 
 INSERT INTO dbq_migration (version, title, compatible, applied)
@@ -370,14 +370,14 @@ SELECT 2, 'shared tables', 2, CAST(unixepoch('subsec') * 1000000 AS INTEGER)
 
 -- 3: statistics
 
--- Statistics over time, one row for each queue, period and source. step is the length of the period in seconds, or 0
--- for the minute of one source: a worker, or the sampler of all queues, which also adds a row for each sample. Rows
--- with a longer step are the totals of all sources. since is when the period began, in microseconds since 1970 in UTC.
--- The columns from enqueued to released are sums; those from created to oldest_due are the highest number of tasks that
--- was sampled. latency and run_time are histograms.
+-- Statistics over time, one row for each queue, period and source. period is its length in seconds, or 0 for the minute
+-- of one source: a worker, or the sampler of all queues, which also adds a row for each sample. Rows with a longer
+-- period are the totals of all sources. since is when the period began, in microseconds since 1970 in UTC. The columns
+-- from enqueued to released are sums; those from created to oldest_due are the highest number of tasks that was
+-- sampled. latency and run_time are histograms.
 CREATE TABLE dbq_stat (
   queue TEXT NOT NULL,
-  step INTEGER NOT NULL,
+  period INTEGER NOT NULL,
   since INTEGER NOT NULL,
   source TEXT NOT NULL,
   enqueued INTEGER NOT NULL,
@@ -395,9 +395,9 @@ CREATE TABLE dbq_stat (
   oldest_due INTEGER NOT NULL,
   latency TEXT NOT NULL,
   run_time TEXT NOT NULL,
-  PRIMARY KEY (step, queue, since, source)) STRICT, WITHOUT ROWID;
+  PRIMARY KEY (period, queue, since, source)) STRICT, WITHOUT ROWID;
 
-CREATE INDEX dbq_stat_since ON dbq_stat (step, since);
+CREATE INDEX dbq_stat_since ON dbq_stat (period, since);
 
 INSERT INTO dbq_migration (version, title, compatible, applied)
 SELECT 3, 'statistics', 3, CAST(unixepoch('subsec') * 1000000 AS INTEGER)
@@ -814,8 +814,8 @@ SELECT t.id, t.reference, t.kind, t.task_key, t.priority, t.attempt + 1 AS attem
 
 -- ==== take given ====
 -- Leases the due tasks that a checkout of a queue with limits per key has chosen.
--- Runs after "given", in the same transaction. Index: task_id. What "take" says about RETURNING and OR FAIL is true
--- here too.
+-- Runs after "given", in the same transaction. Index: task_id. The comment of "take" on RETURNING and OR FAIL applies
+-- here, too.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 UPDATE OR FAIL dbq_task
@@ -1644,29 +1644,29 @@ DELETE FROM dbq_kv
 -- ==== AddStatistics ====
 -- Adds the counts of a worker's minute, or the totals of a period. A row is never changed.
 -- {rows} is a list of at most 500 of these, separated by ", ":
---   (:queue_name, :step, :began, :source, :enqueued, :started, :completed, :failed, :poisoned, :released, :created,
+--   (:queue_name, :period, :began, :source, :enqueued, :started, :completed, :failed, :poisoned, :released, :created,
 --   :processing, :errors, :poison, :due, :parked, :oldest_due, :latency, :run_time)
 INSERT INTO dbq_stat (
-       queue, step, since, source, enqueued, started, completed, failed, poisoned, released,
+       queue, period, since, source, enqueued, started, completed, failed, poisoned, released,
        created, processing, error, poison, due, parked, oldest_due, latency, run_time)
 VALUES {rows};
 
 -- ==== Statistics ====
 -- Reads the statistics of all queues. Index: stat_since.
-SELECT queue, step, since, source, enqueued, started, completed, failed, poisoned, released,
+SELECT queue, period, since, source, enqueued, started, completed, failed, poisoned, released,
        created, processing, error, poison, due, parked, oldest_due, latency, run_time
   FROM dbq_stat
- WHERE step = :step
+ WHERE period = :period
    AND since >= :from
    AND since < :until
  LIMIT :limit;
 
 -- ==== StatisticsOf ====
 -- Reads the statistics of a queue. Index: the primary key.
-SELECT queue, step, since, source, enqueued, started, completed, failed, poisoned, released,
+SELECT queue, period, since, source, enqueued, started, completed, failed, poisoned, released,
        created, processing, error, poison, due, parked, oldest_due, latency, run_time
   FROM dbq_stat
- WHERE step = :step
+ WHERE period = :period
    AND since >= :from
    AND since < :until
    AND queue IN (:queue, :samples)
@@ -1676,13 +1676,13 @@ SELECT queue, step, since, source, enqueued, started, completed, failed, poisone
 -- Finds the next period to add up or to remove. Index: stat_since.
 SELECT min(since) AS since
   FROM dbq_stat
- WHERE step = :step
+ WHERE period = :period
    AND since >= :from;
 
 -- ==== DropStatistics ====
 -- Removes statistics whose retention has passed. Index: stat_since.
 DELETE FROM dbq_stat
- WHERE step = :step
+ WHERE period = :period
    AND since >= :from
    AND since < :until;
 

@@ -22,7 +22,7 @@ var root = core.Root.(interface {
 	WithClock(now func() time.Time) dbq.Option
 	ForTest(session func(*sqlrun.Session), logger *slog.Logger) dbq.Option
 	Bounded(dbq.Outcome) dbq.Outcome
-	When(dbq.Outcome) (in time.Duration, at time.Time)
+	Delay(dbq.Outcome) (in time.Duration, at time.Time)
 	Check(dbq.NewTask) error
 	NewRow(ctx context.Context, q *dbq.Queue, t dbq.NewTask) (store.InsertRow, error)
 	ForWorker(q *dbq.Queue, id string) *dbq.Queue
@@ -49,16 +49,17 @@ var (
 	ForTest = root.ForTest
 	// Bounded returns an outcome with its delay or time within the limits.
 	Bounded = root.Bounded
-	// When returns the delay of an outcome, or its time if it is a dbq.RetryAt.
-	When = root.When
+	// Delay returns the delay of an outcome, or its time if it is a dbq.RetryAt.
+	Delay = root.Delay
 	// Check checks a task to enqueue, except the size of its payload, which depends on the server.
 	Check = root.Check
 
-	// ForWorker returns the queue for the worker with this id, 1 to dbq.MaxWorkerID characters. The worker is the holder
-	// of the leases and appears in the history of crashed attempts. If the id is invalid, Checkout returns ErrOption.
+	// ForWorker returns the queue for the worker with this id, 1 to dbq.MaxWorkerID characters. The worker is the
+	// holder of the leases and appears in the history of crashed attempts. If the id is invalid, Checkout returns
+	// ErrOption.
 	//
-	// Such a worker can lease more tasks than it starts immediately. So an attempt whose lease expired counts only after
-	// MarkStarted; otherwise it is one of Task.Lapses.
+	// Such a worker can lease more tasks than it starts immediately. So an attempt whose lease expired counts only
+	// after MarkStarted; otherwise it is one of Task.Lapses.
 	ForWorker = root.ForWorker
 	// ForRemote is ForWorker for a worker of another process that starts the tasks that it gets immediately: every
 	// attempt counts, and MarkStarted is not needed. The id may be empty. exhausted is called with the tasks that a

@@ -15,15 +15,15 @@ import (
 // The calls in this file are for package worker, in addition to the calls of dbq.Queue. A program that settles tasks
 // itself does not need them: it starts each task immediately after the checkout, in one caller.
 
-// CheckoutResult is what a checkout leased, and what it moved to POISON.
+// CheckoutResult has the tasks that a checkout leased, and those that it moved to POISON.
 type CheckoutResult struct {
-	// Tasks are leased, in the order in which they are to be handled.
+	// Tasks are leased, in the order in which the worker should handle them.
 	Tasks []dbq.Task
 	// Exhausted are tasks that the checkout moved to POISON because the lease of their last attempt expired. They count
 	// towards n, and there is nothing to settle about them.
 	Exhausted []dbq.Task
-	// More is whether due tasks may have been left because of WithMaxCheckoutBytes, so that another checkout at once is
-	// worth it.
+	// More reports whether due tasks may have been left because of WithMaxCheckoutBytes, so that the caller should
+	// check out again at once.
 	More bool
 }
 
@@ -34,7 +34,7 @@ func Checkout(ctx context.Context, q *dbq.Queue, n int, lease time.Duration) (Ch
 	return CheckoutResult{tasks, exhausted, more}, err
 }
 
-// SettleOptions are what a worker knows of a settlement beyond the lease and the outcome.
+// SettleOptions have the facts about a settlement that a worker adds to the lease and the outcome.
 type SettleOptions struct {
 	// Again repeats a settlement that returned ErrMayHaveHappened. If the task is already in the state that the outcome
 	// leads to, under the lease's fence, then the earlier call settled it, and this one does not report ErrLeaseLost.
@@ -54,9 +54,9 @@ func Settlement(l dbq.Lease, o dbq.Outcome, opts SettleOptions) dbq.Settlement {
 	return root.Settlement(l, o, opts.Again, opts.Unrecorded, opts.AttemptsLeft, opts.Cause)
 }
 
-// StillHeld returns those of up to dbq.MaxBulk leases whose tasks are still leased under their fence: they have not
-// been settled, revoked or taken over. It reads without locks, so it returns even while renewals have to wait. An
-// expired lease can be taken over at any moment.
+// StillHeld takes up to dbq.MaxBulk leases, and returns the ones whose tasks are still leased under their fence: they
+// have not been settled, revoked or taken over. It reads without locks, so it returns even while renewals have to wait.
+// An expired lease can be taken over at any moment.
 func StillHeld(ctx context.Context, q *dbq.Queue, ls []dbq.Lease) (held []dbq.Lease, err error) {
 	c := Of(q.Client())
 	if err = bounds.Bulk(len(ls)); err == nil && len(ls) > 0 {
@@ -74,16 +74,17 @@ func StillHeld(ctx context.Context, q *dbq.Queue, ls []dbq.Lease) (held []dbq.Le
 // LostLease is a lease that is no longer valid.
 type LostLease struct {
 	Lease dbq.Lease
-	// Revoked says who took the lease away and why: "revoked by ..." or "cancelled by ...", as in the task's result. It
-	// is empty if another worker has taken the task over, if it was removed, or if it has changed since.
+	// Revoked names the operator who took the lease away, and the reason: "revoked by ..." or "cancelled by ...", as in
+	// the task's result. It is empty if another worker has taken the task over, if it was removed, or if it has changed
+	// since.
 	Revoked   string
 	Cancelled bool // the operator has cancelled the task
 	Removed   bool // the task no longer exists
 }
 
-// Lost returns those of up to dbq.MaxBulk leases that are lost, since others took the tasks over or an operator revoked
-// or cancelled them. A lease whose holder has ended the attempt is not among them, but that of a task that was removed
-// is. It locks and changes nothing.
+// Lost takes up to dbq.MaxBulk leases, and returns the lost ones: others took the tasks over, an operator revoked or
+// cancelled them, or they were removed. A lease whose holder has ended the attempt is not lost. It locks and changes
+// nothing.
 func Lost(ctx context.Context, q *dbq.Queue, ls []dbq.Lease) (lost []LostLease, err error) {
 	if len(ls) == 0 {
 		return nil, nil

@@ -1,4 +1,4 @@
-// Package bounds has the bounds of input, and checks input against them. Its errors are those of package errs.
+// Package bounds has the bounds of input, and checks input against them. It returns the errors of package errs.
 package bounds
 
 import (

@@ -1,4 +1,4 @@
-// Package callers knows the callers of a server: how many requests per second each may send, how many may run at once,
+// Package callers counts the callers of a server: how many requests per second each may send, how many may run at once,
 // and from which address a request comes.
 package callers
 
@@ -50,7 +50,7 @@ func (c *Limiter) Wait(name string) time.Duration {
 					delete(c.byName, idle)
 				}
 			}
-			for one := range c.byName { // so many names are those of an attack
+			for one := range c.byName { // an attack made up these names
 				if len(c.byName) < maxCallers {
 					break
 				}

@@ -1,4 +1,4 @@
-// Package check has what the tests of most packages say often.
+// Package check has helpers for the tests of all packages.
 package check
 
 import (
@@ -18,7 +18,7 @@ func OK(t testing.TB, err error) {
 	}
 }
 
-// Patience is how long Eventually waits: several times what a busy machine takes.
+// Patience is how long Eventually waits: several times as long as a busy machine needs.
 const Patience = time.Minute
 
 // Eventually waits until something is so. It ends the test if that takes longer than Patience.
@@ -33,7 +33,7 @@ func Eventually(t testing.TB, what string, so func() bool) {
 	}
 }
 
-// Start runs something until the test ends or stop is called. stop returns what run returned.
+// Start runs something until the test ends or stop is called. stop returns run's error.
 func Start(t testing.TB, run func(context.Context) error) (stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -53,7 +53,7 @@ func Start(t testing.TB, run func(context.Context) error) (stop func() error) {
 	return stop
 }
 
-// Log is what a logger writes while a test reads it.
+// Log collects the lines of a logger, and a test can read them meanwhile.
 type Log struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -66,7 +66,7 @@ func (l *Log) Write(b []byte) (int, error) {
 	return l.text.Write(b)
 }
 
-// String returns what was written.
+// String returns the lines so far.
 func (l *Log) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

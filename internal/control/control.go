@@ -1,5 +1,5 @@
 // Package control manages the records that the workers and operators of the same tables share: the registry of
-// workers, commands to workers, leadership of roles, and the settings and pauses of queues. All of them are key/value
+// workers, commands to workers, leadership of duties, and the settings and pauses of queues. All of them are key/value
 // records in the database. No task depends on them: a task belongs to the holder of its lease.
 package control
 
@@ -16,10 +16,10 @@ import (
 const (
 	namespacePause     = store.NamespacePause    // by queue: it hands out no tasks
 	namespaceSettings  = store.NamespaceSettings // by queue
-	namespaceRetention = "retention"             // by queue: what its workers keep unless its settings say otherwise
+	namespaceRetention = "retention"             // by queue: the retention of its workers, unless its settings have one
 	namespaceWorker    = store.NamespaceWorkers  // by worker: its last report
 	namespaceCommand   = "command"               // by worker: its command
-	namespaceLeader    = "leader"                // by role: the member that leads
+	namespaceLeader    = "leader"                // by duty: the member that leads
 )
 
 // Waker wakes waiting workers in this process, and in other processes if the engine notifies.
@@ -44,7 +44,7 @@ type Control struct {
 	store *store.Store
 
 	versions sync.Map     // of the records of this client's workers, by worker id
-	led      sync.Map     // the pairs of member and role that have led through this client
+	led      sync.Map     // the pairs of member and duty that have led through this client
 	purged   atomic.Int64 // when dead workers were last removed, in nanoseconds
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// calls are those of a Waker.
+// calls are the calls of a Waker.
 type calls struct {
 	mu  sync.Mutex
 	all []string
@@ -168,7 +168,7 @@ func TestRefusedCallsChangeAndWakeNothing(t *testing.T) {
 	beat := func(id string, ttl time.Duration) error {
 		return second(f.Report(ctx, control.Worker{ID: id}, ttl))
 	}
-	lead := func(role, member string, ttl time.Duration) error { return second(f.TryLead(ctx, role, member, ttl)) }
+	lead := func(duty, member string, ttl time.Duration) error { return second(f.TryLead(ctx, duty, member, ttl)) }
 	batch := func(queue string, n int) error {
 		return f.Configure(ctx, queue, func(s *control.Settings) { s.MaxCheckout = n })
 	}
@@ -184,7 +184,7 @@ func TestRefusedCallsChangeAndWakeNothing(t *testing.T) {
 		{"a command for no worker", f.SendCommand(ctx, "w", control.CommandStop), dbq.ErrNotFound},
 		{"a long id", beat(long, time.Minute), dbq.ErrOption},
 		{"a heartbeat for no time", beat("w", 0), dbq.ErrOption},
-		{"no role", lead("", "m", time.Minute), dbq.ErrOption},
+		{"no duty", lead("", "m", time.Minute), dbq.ErrOption},
 		{"a long member", lead("r", long, time.Minute), dbq.ErrOption},
 		{"leading for no time", lead("r", "m", 0), dbq.ErrOption},
 	} {

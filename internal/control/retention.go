@@ -11,15 +11,15 @@ import (
 	"github.com/dbq-go/dbq/internal/store"
 )
 
-// Retained is what a queue keeps.
+// Retained is the retention of a queue.
 type Retained struct {
 	Queue     string
 	Retention store.Retention
 	History   store.History
 }
 
-// DeclareRetention stores what the workers of a queue keep unless its settings say otherwise. Whoever cleans the queue
-// keeps the same. Unless replace is set, it changes nothing if something is declared.
+// DeclareRetention stores the retention of a queue's workers, which applies where its settings have none. The retention
+// is the same, whichever program cleans the queue. Unless replace is set, it changes nothing if something is declared.
 func (c *Control) DeclareRetention(ctx context.Context, r Retained, replace bool) error {
 	own := Settings{History: string(r.History)}
 	own.SetRetention(r.Retention)
@@ -40,8 +40,8 @@ func (c *Control) DeclareRetention(ctx context.Context, r Retained, replace bool
 	return c.wrap("declare retention", r.Queue, err)
 }
 
-// Retentions returns what each queue keeps that has settings or workers, at most 10,000 of each: its settings, and for
-// what these leave open, what its workers have declared last. A queue whose records cannot be read is left out and
+// Retentions returns the retention of each queue with settings or workers, at most 10,000 of each: its settings, and
+// where these have none, the last declaration of its workers. A queue whose records cannot be read is left out and
 // named in the error.
 func (c *Control) Retentions(ctx context.Context) (out []Retained, err error) {
 	declared, err := c.store.ListKV(ctx, namespaceRetention)

@@ -15,7 +15,7 @@ import (
 	"github.com/dbq-go/dbq/internal/store"
 )
 
-// Settings are a queue's settings, which override those of its workers. A zero field overrides nothing. They are
+// Settings are a queue's settings, which override the fields of its workers. A zero field overrides nothing. They are
 // stored as the JSON that the HTTP API has, whose limits the tags are.
 type Settings struct {
 	Concurrency   int              `json:"concurrency,omitempty" minimum:"0"`

@@ -11,7 +11,7 @@ import (
 	"github.com/dbq-go/dbq/internal/store"
 )
 
-// Worker is what a worker last reported to the registry.
+// Worker is the last report of a worker to the registry.
 type Worker struct {
 	ID          string    `json:"id"` // unique among all workers: 1 to bounds.MaxReference characters
 	Queue       string    `json:"queue"`
@@ -27,8 +27,8 @@ type Worker struct {
 	NoHandler   []string  `json:"no_handler,omitempty"` // kinds that it has met lately and cannot handle
 	Program     string    `json:"program,omitempty"`
 	Remote      bool      `json:"remote,omitempty"` // it works over HTTP, and a server reports it
-	// Seen is when it last reported, by the database's clock. Dead is set when it has missed the time by which it was to
-	// report again.
+	// Seen is when it last reported, by the database's clock. Dead is set when it has missed the time by which it was
+	// to report again.
 	Seen time.Time `json:"seen"`
 	Dead bool      `json:"dead"`
 }
@@ -65,7 +65,7 @@ func (c *Control) report(ctx context.Context, w Worker, ttl time.Duration) (stri
 	return c.takeCommand(ctx, w.ID)
 }
 
-// write writes a worker's record, and removes those of workers that have long been dead.
+// write writes a worker's record, and removes the records of workers that have long been dead.
 func (c *Control) write(ctx context.Context, w Worker, ttl time.Duration) error {
 	if err := bounds.Text(w.ID, 1, bounds.MaxReference, errs.ErrOption, "worker's id"); err != nil {
 		return err

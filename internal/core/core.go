@@ -28,6 +28,6 @@ type Core struct {
 	slowOnce sync.Once
 }
 
-// Root is the root package's value for package access, which knows its methods. This package is below the root and
+// Root is the root package's value for package access, which declares its methods. This package is below the root and
 // cannot name the root's types. The root sets it when it is initialized.
 var Root any

@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// advanceWait is how long a call waits for the workflows of the tasks that it has ended. If a transaction has locked a
-	// task that needs them, the rest continues in the background.
+	// advanceWait is how long a call waits for the workflows of the tasks that it has ended. If a transaction has
+	// locked a task that needs them, the rest continues in the background.
 	advanceWait = 200 * time.Millisecond
-	// advanceTimeout bounds what goes on. Later, a worker tries again.
+	// advanceTimeout bounds the work that continues after that. Later, a worker tries again.
 	advanceTimeout = 5 * time.Minute
 	// slowMost is how many of a client's calls at a time may take longer than advanceWait, each up to slowTimeout.
 	slowMost, slowTimeout = 2, time.Minute
@@ -25,8 +25,8 @@ var advancePauses = []time.Duration{
 	5 * time.Millisecond, 20 * time.Millisecond, 80 * time.Millisecond, 300 * time.Millisecond, time.Second,
 }
 
-// FollowUp does what is left after a call has been committed: it wakes the workers of a dead-letter queue, and advances
-// the workflows of tasks that have ended.
+// FollowUp does the work that remains after a call has been committed: it wakes the workers of a dead-letter queue, and
+// advances the workflows of tasks that have ended.
 func (c *Core) FollowUp(f store.FollowUp) {
 	if f.Count > 0 && f.Queue != "" {
 		c.Wake.WakeTasks(f.Queue, f.Count)
@@ -139,7 +139,8 @@ func (c *Core) bounded(ctx context.Context, f func(ctx context.Context) error) e
 	return f(ctx)
 }
 
-// untilLate calls f. If that takes longer than advanceWait, it goes on in one of the slots, or is cut if none is free.
+// untilLate calls f. If that takes longer than advanceWait, it continues in one of the slots, or is cut if none is
+// free.
 func (c *Core) untilLate(ctx context.Context, f func(ctx context.Context) error) (inSlot, cut bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -1,5 +1,5 @@
-// Package disclosure decides what a caller of the HTTP API and the console sees of a database, so that neither shows
-// what the other hides. What a caller may do is decided by auth.Principal.May.
+// Package disclosure decides which parts of a database a caller of the HTTP API and the console sees, so that neither
+// shows a part that the other hides. What a caller may do is decided by auth.Principal.May.
 package disclosure
 
 import (
@@ -22,8 +22,8 @@ type Caller struct {
 // Reads reports whether the caller may read a queue. An empty one stands for all queues.
 func (c Caller) Reads(queue string) bool { return c.May(auth.Read, c.Database, queue) }
 
-// Task hides what the caller may not see of a task, whose queue it may read. It reports whether a rule of the server
-// has hidden a value.
+// Task hides the parts of a task that the caller may not see. The caller may read the queue. It reports whether a rule
+// of the server has hidden a value.
 func (c Caller) Task(t *dbq.Task) (redacted bool) {
 	if !c.Payloads {
 		t.Payload, t.Headers, t.Result, t.Progress = nil, nil, nil, nil
@@ -32,8 +32,8 @@ func (c Caller) Task(t *dbq.Task) (redacted bool) {
 	return c.Redact.Task(t)
 }
 
-// Attempts returns the attempts that the caller may see, with what it may see of their errors. Attempts outlast their
-// task: its id may have been used in another queue before.
+// Attempts returns the attempts that the caller may see, and hides the parts of their errors that it may not see.
+// Attempts outlast their task: its id may have been used in another queue before.
 func (c Caller) Attempts(all []dbq.Attempt) (out []dbq.Attempt) {
 	for _, a := range all {
 		if !c.Reads(a.Queue) {

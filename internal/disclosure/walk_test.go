@@ -68,7 +68,7 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// run enqueues a task, lets an attempt of it fail, and returns its id.
+// run enqueues a task, makes an attempt of it fail, and returns its id.
 func (s *site) run(queue string, task dbq.NewTask) uuid.UUID {
 	s.t.Helper()
 	q := s.client.Queue(queue)
@@ -126,7 +126,7 @@ func (s *site) plant() {
 	}
 }
 
-// state returns what a change could have changed of their queue.
+// state returns everything of their queue that a change could alter.
 func (s *site) state() string {
 	s.t.Helper()
 	a, ctx := admin.New(s.client), s.t.Context()
@@ -148,8 +148,8 @@ func (s *site) state() string {
 	return string(text)
 }
 
-// asks sends a request, and fails if the response shows something of their queue.
-func (s *site) asks(method, target, kind, body string) {
+// send sends a request, and reports a failure if the response shows something of their queue.
+func (s *site) send(method, target, kind, body string) {
 	s.t.Helper()
 	r := httptest.NewRequest(method, target, strings.NewReader(body))
 	r.Header.Set("Content-Type", kind)
@@ -190,7 +190,7 @@ func (s *site) paths(path string) (out []string) {
 	return out
 }
 
-// queries are what requests may select, as names and values.
+// queries are the filters of requests, as names and values.
 func (s *site) queries() (out [][]string) {
 	out = [][]string{nil, {"queue", "theirs"}, {"queue", "ours"}, {"name", "theirs-" + planted},
 		{"kind", planted + "-kind"}, {"queue", "ours", "order", "archive"},
@@ -263,12 +263,12 @@ func TestCallerOfAnotherQueueSeesAndChangesNothing(t *testing.T) {
 
 func (s *site) operation(method, path string) {
 	if method == http.MethodGet {
-		s.asks(method, path, "", "")
+		s.send(method, path, "", "")
 		for _, query := range []string{
 			"?queue=theirs", "?queue=ours", "?task_id=" + s.ids["both"] + "&queue=ours", "?queue=ours&archived=true",
 			"?limit=1", "?limit=200", "?limit=1000",
 		} {
-			s.asks(method, path+query, "", "")
+			s.send(method, path+query, "", "")
 		}
 		return
 	}
@@ -282,7 +282,7 @@ func (s *site) operation(method, path string) {
 		`{"queue":"ours","every_seconds":60}`, `{"queue":"theirs","every_seconds":60}`,
 		`{"queue":"ours","every_seconds":60,"keep_payload":true}`, `{"steps":[{"name":"a","queue":"theirs"}]}`,
 	} {
-		s.asks(method, path, "application/json", body)
+		s.send(method, path, "application/json", body)
 	}
 }
 
@@ -293,10 +293,10 @@ func (s *site) page(method, path string) {
 			values.Set(query[i], query[i+1])
 		}
 		if method == http.MethodGet {
-			s.asks(method, path+"?"+values.Encode(), "", "")
+			s.send(method, path+"?"+values.Encode(), "", "")
 			continue
 		}
 		values.Set("payload", "{}")
-		s.asks(method, path, "application/x-www-form-urlencoded", values.Encode())
+		s.send(method, path, "application/x-www-form-urlencoded", values.Encode())
 	}
 }

@@ -1,4 +1,4 @@
-// Package dsnredact hides what is secret in a DSN, and shows where the DSN leads.
+// Package dsnredact hides the secrets of a DSN, and shows its target.
 package dsnredact
 
 import (

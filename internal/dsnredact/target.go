@@ -8,8 +8,8 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 )
 
-// TargetOf returns where a DSN leads: as much of it as can be told apart from what may be secret. Of a DSN that is not
-// understood it returns the scheme at most, and that only if a driver is registered for it.
+// TargetOf returns the target of a DSN, without any part that may be secret. Of a DSN that is not understood it returns
+// the scheme at most, and that only if a driver is registered for it.
 func TargetOf(dsn string) dialect.Target {
 	drv, unknown := dialect.Lookup(dsn)
 	scheme := dialect.SchemeOf(dsn)
@@ -33,8 +33,8 @@ func TargetOf(dsn string) dialect.Target {
 	return dialect.Target{}
 }
 
-// misplacedUser reports whether a file's DSN has what looks like a user before a host: it was meant for a server. A
-// relative path with an @ in it can be written without the slashes.
+// misplacedUser reports whether a file's DSN seems to have a user before a host: it was meant for a server. A relative
+// path with an @ in it can be written without the slashes.
 func misplacedUser(rest string) bool {
 	return strings.HasPrefix(rest, "//") && !strings.HasPrefix(rest, "///") && strings.Contains(rest, "@")
 }

@@ -15,8 +15,8 @@ func TestFullDiagramHasAnArrowForEachSource(t *testing.T) {
 	for _, row := range state.Transitions() {
 		for _, src := range row.From {
 			arrow := fmt.Sprintf("%v --> %v: %s", src.State, row.To, row.Event)
-			if src.When != state.Always {
-				arrow += fmt.Sprintf(" (%s)", src.When)
+			if src.Requirement != state.Always {
+				arrow += fmt.Sprintf(" (%s)", src.Requirement)
 			}
 			arrow = "    " + strings.ReplaceAll(arrow, "none", "[*]")
 			if got := strings.Count(drawn, "\n"+arrow+"\n"); got != 1 {

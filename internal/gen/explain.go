@@ -58,8 +58,8 @@ var explained = map[string][]struct{ name, indexes string }{
 	},
 }
 
-// explain is what stands before a statement, how a client runs a page, and where a search starts: on PostgreSQL in each
-// of ten priorities.
+// explain has the words before a statement, the command that runs a page, and the place where a search starts: on
+// PostgreSQL in each of ten priorities.
 var explain = map[string]struct{ prefix, run, since string }{
 	"postgres": {"EXPLAIN", "psql -f docs/sql/postgres-explain.sql", "'{0,0,0,0,0,0,0,0,0,0}'"},
 	"mysql":    {"EXPLAIN FORMAT=TRADITIONAL", "mysql DATABASE < docs/sql/mysql-explain.sql", "0"},
@@ -171,7 +171,7 @@ var (
 	}
 )
 
-// clause is where a line is best broken: before one of these words.
+// clause matches the best places to break a line: before one of these words.
 var clause = regexp.MustCompile(`^ (?:AND|OR|FROM|WHERE|ORDER BY|ELSE|THEN)`)
 
 // folded breaks a line of more than 118 columns at spaces outside of literals, if possible before a clause or after a

@@ -4,8 +4,8 @@
 //
 //	go run ./internal/gen [REPORT.json...]
 //
-// The counts of reports of the conformance suite, which dbq conform --report json=REPORT.json writes, replace those of
-// the same product and major version.
+// The counts of reports of the conformance suite, which dbq conform --report json=REPORT.json writes, replace the
+// counts of the same product and major version.
 package main
 
 import (
@@ -107,7 +107,7 @@ func write(root string) error {
 	return nil
 }
 
-// fillTable replaces what a page has between the two marks with the given name.
+// fillTable replaces the text of a page between the two marks with the given name.
 func fillTable(page, name, table string) (string, error) {
 	begin, end := "<!-- "+name+": made by go generate -->\n", "<!-- end of "+name+" -->\n"
 	before, rest, found := strings.Cut(page, begin)

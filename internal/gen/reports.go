@@ -82,7 +82,7 @@ func addReports(path string, reports []string) error {
 	return all.write(path)
 }
 
-// with returns the counts with those of a report, which replace those of the same product and major version.
+// with adds the counts of a report, which replace earlier counts of the same product and major version.
 func (c counts) with(r conformance.Report) (counts, error) {
 	if r.Match != "" {
 		return nil, fmt.Errorf("the report covers only the cases that match %q; run the whole suite", r.Match)

@@ -26,11 +26,11 @@ var engines = []dialect.Dialect{sqlite.Dialect{}, postgres.Dialect{}, mysql.Dial
 //go:embed statements.txt
 var statementsText string
 
-// purposes are what statements.txt says of each statement, by name, or by name and engine as in "Private ready
+// purposes describe each statement, as in statements.txt, by name, or by name and engine as in "Private ready
 // (postgres)".
 var purposes = readPurposes(statementsText)
 
-// A purpose is what a statement is for, and its place on a page.
+// A purpose describes a statement, and has its place on a page.
 type purpose struct {
 	section, comment string
 	place            int
@@ -71,7 +71,7 @@ const sqlIntro = `-- Every statement that dbq runs on its tables, for review by 
 
 -- ======== The schema ========
 
--- You can paste this section into the engine's client, to create the tables by hand. It is what "dbq migrate" runs.
+-- You can paste this section into the engine's client, to create the tables by hand. "dbq migrate" runs it.
 
 `
 
@@ -138,7 +138,7 @@ func wrapped(text, prefix string) string {
 	return lines + line
 }
 
-// A statement is what a page shows under one name: texts, or a batch.
+// A statement is an entry of a page: texts, or a batch.
 type statement struct {
 	purpose
 	name  string
@@ -146,13 +146,13 @@ type statement struct {
 	batch dialect.Batch
 }
 
-// privateName is what stands before the name of a dialect's private statement.
+// privateName is the prefix of the name of a dialect's private statement.
 var privateName = regexp.MustCompile(`^Private `)
 
 // title is the name under which a page has a statement.
 func title(name string) string { return privateName.ReplaceAllString(name, "") }
 
-// statements returns those of a dialect in the order of statements.txt. One that is not there is an error.
+// statements returns the statements of a dialect in the order of statements.txt. One that is not there is an error.
 func statements(d dialect.Dialect) ([]statement, error) {
 	c := collector{engine: d.Name()}
 	v := reflect.ValueOf(sqlrun.NewTexts(d, dialect.Names{Prefix: "dbq_"}))
@@ -176,7 +176,7 @@ type collector struct {
 	err    error
 }
 
-// purpose returns what statements.txt says of a statement of this engine, in the place that it has on all engines.
+// purpose returns the description of a statement of this engine, in the place that it has on all engines.
 func (c *collector) purpose(name string) purpose {
 	about := purposes[name]
 	if own, found := purposes[name+" ("+c.engine+")"]; found {
@@ -218,7 +218,7 @@ func (c *collector) add(name string, about purpose, v reflect.Value) {
 	}
 }
 
-// indexText returns what a page shows of an index.
+// indexText returns the text of an index for a page.
 func indexText(by dialect.Index) string {
 	text := strings.TrimSpace(sqlrun.IndexText("{hint}\n{where}{order}", by))
 	if by.Filter != "" {
@@ -374,7 +374,7 @@ func sameBut(a, b string, digit byte) bool {
 	return true
 }
 
-// statement writes a statement under its name, with what it is for, the dialect's comments, and its text.
+// statement writes a statement under its name, with its purpose, the dialect's comments, and its text.
 func (p *printer) statement(s statement) {
 	fmt.Fprintf(&p.b, "\n-- ==== %s ====\n%s\n", title(s.name), commentLines(p.terms.Replace(s.comment)))
 	texts := s.texts

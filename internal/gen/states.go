@@ -71,7 +71,7 @@ func constComments(source string) (map[string]string, error) {
 
 // usual lists the events in the README's diagram. An operator's other events are in docs/states.md.
 var usual = []state.Event{
-	state.Enqueue, state.Checkout, state.Complete, state.Fail, state.PoisonIt, state.Release, state.Reenqueue,
+	state.Enqueue, state.Checkout, state.Complete, state.Fail, state.PoisonEvent, state.Release, state.Reenqueue,
 }
 
 // diagram draws the transitions of the given events as a Mermaid state diagram, one arrow for each pair of states and
@@ -95,10 +95,10 @@ func diagram(events []state.Event, detail bool) string {
 
 // condition returns a source state's condition in brackets, or "" if there is none.
 func condition(src state.Source) string {
-	if src.When == state.Always {
+	if src.Requirement == state.Always {
 		return ""
 	}
-	return " (" + string(src.When) + ")"
+	return " (" + string(src.Requirement) + ")"
 }
 
 // fullDiagram draws the whole table.
@@ -130,7 +130,7 @@ func transitionTable() string {
 		if t.Result {
 			result = "new"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", t.Event, strings.Join(from, ", "), t.To, t.Who,
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", t.Event, strings.Join(from, ", "), t.To, t.Actor,
 			t.Attempts, fence, t.Due, result, t.Doc)
 	}
 	return b.String()

@@ -1,4 +1,5 @@
-// Package invoke calls handlers for package worker, and says what that needs of the queues of package client.
+// Package invoke calls handlers for package worker, and declares the methods that this needs of the queues of package
+// client.
 package invoke
 
 import (
@@ -39,8 +40,8 @@ func Read(err error) {
 // ErrGoexit is the error of an attempt whose handler ended its goroutine.
 var ErrGoexit = errors.New("worker: the handler called runtime.Goexit (as t.FailNow does) instead of returning")
 
-// NotCalledError is the error of an attempt that does not count: what runs before the program's function has failed,
-// through no fault of the task.
+// NotCalledError is the error of an attempt that does not count: code before the program's function has failed, through
+// no fault of the task.
 type NotCalledError struct{ Err error }
 
 // Error returns the reason.
@@ -73,7 +74,7 @@ func AsPanic(err error) *PanicError {
 	return p
 }
 
-// Remote is what a worker needs of a queue of package client in addition to the methods of worker.Queue.
+// Remote has the methods of a queue of package client that a worker calls besides those of worker.Queue.
 type Remote struct {
 	// Checkout leases up to n tasks for a worker. If none is due, the server waits for up to wait.
 	Checkout func(ctx context.Context, worker string, n int, lease, wait time.Duration) ([]dbq.Task, error)

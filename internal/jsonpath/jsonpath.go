@@ -16,7 +16,7 @@ type Path []segment
 
 // segment selects children of a value.
 type segment struct {
-	deep  bool // also those of its descendants
+	deep  bool // also members of its descendants
 	every bool // all children, or else:
 	name  string
 	index int // of an element, or -1 for a member
@@ -124,7 +124,7 @@ type replacer struct {
 	in, out, by []byte
 	at, copied  int // the next byte of in, and the next one that is not in out
 	paths       []Path
-	states      []state // those of the value, after those of the values that contain it
+	states      []state // of the value, after the states of the values that contain it
 }
 
 // container walks through an object or an array, whose states begin at from.
@@ -182,7 +182,7 @@ func (r *replacer) step(from, to int, name string, index int) (selected bool) {
 	return false
 }
 
-// space skips what is between values and names.
+// space skips the space between values and names.
 func (r *replacer) space() {
 	for r.at < len(r.in) && strings.IndexByte(" \t\r\n,:", r.in[r.at]) >= 0 {
 		r.at++

@@ -20,8 +20,8 @@ const (
 	advanceTimeout = time.Minute
 )
 
-// Advancer advances the workflows of clients that crashed between the end of a task and what follows from it. Usually
-// the call that ends the task does that.
+// Advancer advances the workflows of clients that crashed after the end of a task and before they advanced them.
+// Usually the call that ends the task does that.
 type Advancer struct {
 	core   *core.Core
 	seen   atomic.Int64  // when the process last had a task of a workflow, in nanoseconds
@@ -31,7 +31,7 @@ type Advancer struct {
 // NewAdvancer returns an Advancer, which does nothing until Run is called.
 func NewAdvancer(c *core.Core) *Advancer { return &Advancer{core: c, active: make(chan struct{}, 1)} }
 
-// Notice notes that a task was leased, in case it is one of a workflow, and reports whether it is.
+// Notice records that a task was leased, in case it is one of a workflow, and reports whether it is.
 func (a *Advancer) Notice(task uuid.UUID) bool {
 	if !store.InWorkflow(task) {
 		return false

@@ -1,6 +1,6 @@
-// Package maintenance does what a database needs besides the work on single tasks: it cleans queues, advances the
+// Package maintenance does the work that a database needs besides single tasks: it cleans queues, advances the
 // workflows of clients that have crashed, samples queues, and adds statistics up. Workers do this for their queues, and
-// servers of the HTTP API for all queues. Members of elections decide who does what.
+// servers of the HTTP API for all queues. Elections assign each duty to a member.
 package maintenance
 
 import (
@@ -30,8 +30,8 @@ const (
 
 const day = 24 * time.Hour
 
-// DefaultRetention is what a queue keeps if neither its settings nor its workers say otherwise. What needs an operator
-// stays for a month.
+// DefaultRetention is the retention of a queue whose settings and workers set none. What needs an operator stays for a
+// month.
 var DefaultRetention = store.Retention{Completed: day, Poison: 30 * day, Cancelled: 7 * day, Parked: 30 * day,
 	Attempts: 7 * day}
 
@@ -41,7 +41,7 @@ type Member struct {
 	Name string // unique for each run of a worker or a server
 }
 
-// Cleaned describes what Clean has done.
+// Cleaned describes the results of Clean.
 type Cleaned struct {
 	store.Cleaned
 	Led        bool // this member is the one that cleans
@@ -49,7 +49,7 @@ type Cleaned struct {
 }
 
 // Clean is store.Clean, if this member leads in cleaning the queue, for at most a minute. On an error, Cleaned counts
-// what was already removed.
+// the removals so far.
 func (m Member) Clean(ctx context.Context, queue string, keep store.Retention, h store.History) (Cleaned, error) {
 	return m.clean(ctx, queue, func(ctx context.Context) (store.Cleaned, error) {
 		return m.Core.Store.Clean(ctx, queue, keep, h)

@@ -19,7 +19,7 @@ const maxWorked = 10_000
 // Server does the maintenance of a database for a server that hands its tasks out: for all queues, whether or not they
 // have workers of their own. Its methods are safe for concurrent use.
 type Server struct {
-	// Tallies count what the server does. Run reports them.
+	// Tallies count the server's work. Run reports them.
 	Tallies series.Tallies
 
 	Member
@@ -28,7 +28,7 @@ type Server struct {
 
 	mu      sync.Mutex
 	worked  map[string]bool // the queues of which tasks were handed out: whether their retention is declared
-	failing map[string]bool // the duties of which the log says that they fail
+	failing map[string]bool // the duties that are logged as failing
 }
 
 // NewServer returns a Server, which does nothing until Run is called.
@@ -37,7 +37,7 @@ func NewServer(m Member, log *slog.Logger) *Server {
 		failing: map[string]bool{}}
 }
 
-// HandedOut notes that tasks of a queue were handed out.
+// HandedOut records that tasks of a queue were handed out.
 func (s *Server) HandedOut(queue string, tasks []uuid.UUID) {
 	for _, id := range tasks {
 		if s.advancer.Notice(id) {
@@ -51,15 +51,15 @@ func (s *Server) HandedOut(queue string, tasks []uuid.UUID) {
 	}
 }
 
-// Run does the maintenance until ctx ends, and then reports what was counted. Errors are logged, once until a duty
-// succeeds again, and tried again.
+// Run does the maintenance until ctx ends, and then reports the counts. Errors are logged, once until a duty succeeds
+// again, and tried again.
 func (s *Server) Run(ctx context.Context) {
 	stats := &Statistics{Member: s.Member, Take: s.Tallies.Take, Off: func() bool { return false },
 		Without: s.Core.Control.WithoutStatistics, Report: func(err error) { s.report("statistics", err) }}
 	var all sync.WaitGroup
 	all.Go(func() { stats.Run(ctx) })
 	all.Go(func() {
-		if sleep(ctx, 2*advanceEvery) { // what an earlier server has left is then old enough
+		if sleep(ctx, 2*advanceEvery) { // changes that an earlier server has left are then old enough
 			s.advancer.Run(ctx, func(err error) { s.report("advance workflows", err) })
 		}
 	})

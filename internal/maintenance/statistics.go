@@ -12,20 +12,20 @@ import (
 )
 
 const (
-	// sampleAfter is how long after the end of a minute its reports are written and its tasks counted: transactions that
-	// enqueue have mostly ended. The reports of many members are spread over sampleSpread after that.
+	// sampleAfter is how long after the end of a minute its reports are written and its tasks counted: transactions
+	// that enqueue have mostly ended. The reports of many members are spread over sampleSpread after that.
 	sampleAfter, sampleSpread = 3 * time.Second, 5 * time.Second
 	// reportTimeout limits the calls of one report.
 	reportTimeout = 10 * time.Second
 )
 
-// Statistics writes, once a minute, what a process has done, and in one of all members samples the queues and adds the
+// Statistics writes the counts of a process once a minute, and in one of all members samples the queues and adds the
 // statistics up.
 type Statistics struct {
 	Member
-	// Take returns what was counted since the last call, of each queue in which something was.
+	// Take returns the counts since the last call, of each queue with any.
 	Take func() []series.Period
-	// Off reports that nothing is to be written now.
+	// Off reports that nothing must be written now.
 	Off func() bool
 	// Without returns queues whose counts are not written. It is called before something is written, and may be nil.
 	Without func(ctx context.Context) (map[string]bool, error)
@@ -38,7 +38,7 @@ type Statistics struct {
 	pending []report      // that are not written yet
 }
 
-// report is what a source did in a minute.
+// report has the counts of a source in a minute.
 type report struct {
 	source string
 	counts []series.Period // of queues, all since the same time
@@ -74,7 +74,7 @@ func (s *Statistics) Run(ctx context.Context) {
 	}
 }
 
-// Leave reports what was done since the last report, unless Off. Call it after Run has returned. off may be nil. It is
+// Leave writes the counts since the last report, unless Off. Call it after Run has returned. off may be nil. It is
 // called if there is something to report, and may find that it is not to be written.
 func (s *Statistics) Leave(ctx context.Context, off func() bool) error {
 	counts := s.Take()
@@ -86,7 +86,7 @@ func (s *Statistics) Leave(ctx context.Context, off func() bool) error {
 }
 
 // put adds a report of the minute that includes the time ago, by the database's clock, unless there is nothing to
-// report. A minute is never reported twice: the next one has what came too late for it.
+// report. A minute is never reported twice: later counts belong to the next one.
 func (s *Statistics) put(ctx context.Context, counts []series.Period, ago time.Duration) {
 	if len(counts) == 0 {
 		return
@@ -108,7 +108,7 @@ func (s *Statistics) put(ctx context.Context, counts []series.Period, ago time.D
 	s.pending = append(s.pending, report{s.source, counts})
 }
 
-// flush writes the reports that are pending, but not those of so long ago that nothing would add them up any more.
+// flush writes the pending reports. It drops reports that are too old to be added up.
 func (s *Statistics) flush(ctx context.Context) error {
 	for len(s.pending) > 0 {
 		if r := &s.pending[0]; time.Since(r.since().Add(-s.ahead)) < store.ReportsUntil {

@@ -87,7 +87,7 @@ func TestReportsFollowAClockThatWasSetBack(t *testing.T) {
 	}
 }
 
-// What is reported after the database's clock was ahead counts in steps of every length.
+// What is reported after the database's clock was ahead counts in periods of every length.
 func TestAClockThatWasAheadHidesNothing(t *testing.T) {
 	t.Parallel()
 	s, _ := newStatistics(t, filepath.Join(t.TempDir(), "q.db"))
@@ -101,15 +101,15 @@ func TestAClockThatWasAheadHidesNothing(t *testing.T) {
 	rollUp := func(after time.Duration, want int64) {
 		t.Helper()
 		check.OK(t, st.RollUp(t.Context(), start.Add(after).UnixMicro()))
-		for _, step := range []time.Duration{time.Minute, time.Hour, 24 * time.Hour} {
-			all, err := st.Series(t.Context(), "q", start, start.AddDate(0, 0, 3), step)
+		for _, period := range []time.Duration{time.Minute, time.Hour, 24 * time.Hour} {
+			all, err := st.Series(t.Context(), "q", start, start.AddDate(0, 0, 3), period)
 			check.OK(t, err)
 			var got int64
 			for _, p := range all.Periods {
 				got += p.Started
 			}
 			if got != want {
-				t.Errorf("after %v, steps of %v have %d attempts, want %d", after, step, got, want)
+				t.Errorf("after %v, periods of %v have %d attempts, want %d", after, period, got, want)
 			}
 		}
 	}

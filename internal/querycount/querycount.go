@@ -1,4 +1,4 @@
-// Package querycount counts the queries of a pool, for tests of what calls cost.
+// Package querycount counts the queries of a pool, for tests of the cost of calls.
 package querycount
 
 import (

@@ -1,6 +1,5 @@
 // Package sample fills a database with the tasks of an imaginary shop and works on them, so that people can see dbq
-// without an application of their own: dbq serve --demo. Its load is a few tasks a second, and what it stores is
-// bounded.
+// without an application of their own: dbq serve --demo. Its load is a few tasks a second, and its data is bounded.
 package sample
 
 import (

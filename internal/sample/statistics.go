@@ -10,7 +10,7 @@ import (
 	"github.com/dbq-go/dbq/internal/series"
 )
 
-// load is what is usual in a queue: tasks in a minute, and how long they wait and run.
+// load is the usual load of a queue: tasks in a minute, and how long they wait and run.
 type load struct {
 	queue          string
 	perMinute      float64
@@ -26,8 +26,8 @@ var loads = []load{
 	{webhooks, 60, .08, 0, 400 * time.Millisecond, 220 * time.Millisecond},
 }
 
-// statistics adds those of a week: a report for each minute of the last hour or so, for each quarter of an hour of the
-// last day, and for each hour before.
+// statistics adds the statistics of a week: a report for each minute of the last hour or so, for each quarter of an
+// hour of the last day, and for each hour before.
 func (f *filler) statistics(ctx context.Context) error {
 	store := access.Of(f.c).Store
 	end := f.began.Truncate(time.Minute)
@@ -50,7 +50,7 @@ func (f *filler) statistics(ctx context.Context) error {
 	return nil
 }
 
-// counts invents what happened in some time: more by day than by night, with an outage of an hour each day.
+// counts invents the events of some time: more by day than by night, with an outage of an hour each day.
 func (l load) counts(at time.Time, over time.Duration) series.Counts {
 	day := 2 * math.Pi * float64(at.Unix()%86400) / 86400
 	busy := (1 - .6*math.Cos(day)) * (.9 + .2*rand.Float64())

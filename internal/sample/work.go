@@ -60,7 +60,7 @@ var handlers = map[string]struct {
 	webhooks: {worker.HandlerFunc(notify), 4},
 }
 
-// produce adds tasks until ctx ends, unless so many wait already.
+// produce adds tasks until ctx ends, and pauses while too many wait.
 func produce(ctx context.Context, c *dbq.Client) {
 	ops, full, checked := admin.New(c), map[string]bool{}, time.Time{}
 	for sleep(ctx, pause) {

@@ -1,4 +1,4 @@
-// Package series counts what happens in a queue: plain counters and histograms of durations, which are kept in memory,
+// Package series counts the events of a queue: plain counters and histograms of durations, which are kept in memory,
 // stored as text, and added up.
 package series
 
@@ -38,7 +38,7 @@ func bucketOf(d time.Duration) int {
 	return min(4*(shift+1)+int(v>>shift&3), buckets-1)
 }
 
-// upperBound returns the upper bound of a bucket. The last bucket has none, and returns what it would be.
+// upperBound returns the upper bound of a bucket. For the last bucket, which has none, it continues the sequence.
 func upperBound(bucket int) time.Duration {
 	if bucket < 4 {
 		return time.Duration(bucket+1) * unit
@@ -110,7 +110,7 @@ type Recorder [buckets]atomic.Int64
 // Record adds a duration.
 func (r *Recorder) Record(d time.Duration) { r[bucketOf(d)].Add(1) }
 
-// since returns what was recorded since the last call with the same before, which it updates.
+// since returns the values recorded since the last call with the same before, which it updates.
 func (r *Recorder) since(before *[buckets]int64) (h Histogram) {
 	for i := range r {
 		now := r[i].Load()

@@ -5,7 +5,7 @@ import "sync"
 // maxTallies is how many queues Tallies count between two calls of Take, or without any.
 const maxTallies = 10_000
 
-// Tallies count what a process does in many queues. All methods are safe for concurrent use.
+// Tallies count the work of a process on many queues. All methods are safe for concurrent use.
 type Tallies struct {
 	mu     sync.Mutex
 	queues map[string]*Tally
@@ -29,7 +29,7 @@ func (t *Tallies) Add(queue string, add func(*Tally)) {
 	add(tally)
 }
 
-// Take returns what was counted since the last call, of each queue in which something was.
+// Take returns the counts since the last call, of each queue with any.
 func (t *Tallies) Take() (out []Period) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

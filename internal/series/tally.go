@@ -2,7 +2,7 @@ package series
 
 import "sync/atomic"
 
-// Counts are what happened to the tasks of a queue in some time.
+// Counts are numbers of events of a queue's tasks in some time.
 type Counts struct {
 	Enqueued  int64 // tasks
 	Started   int64 // attempts
@@ -14,7 +14,7 @@ type Counts struct {
 	RunTime   Histogram
 }
 
-// Add adds what happened in another time or place.
+// Add adds the counts of another time or place.
 func (c *Counts) Add(o *Counts) {
 	c.Enqueued += o.Enqueued
 	c.Started += o.Started
@@ -33,7 +33,7 @@ type Depth struct {
 	OldestDue                          int64 // how long the oldest due task has been due, in microseconds
 }
 
-// Raise raises the numbers to those of another time that are higher.
+// Raise replaces each number that is higher at another time.
 func (d *Depth) Raise(o Depth) {
 	d.Created, d.Processing = max(d.Created, o.Created), max(d.Processing, o.Processing)
 	d.Error, d.Poison = max(d.Error, o.Error), max(d.Poison, o.Poison)
@@ -54,7 +54,7 @@ func (p *Period) Add(o *Period) {
 	p.Raise(o.Depth)
 }
 
-// Tally counts what a worker does. Adding to it costs a few nanoseconds and never waits. Its counters only grow, so
+// Tally counts the work of a worker. Adding to it costs a few nanoseconds and never waits. Its counters only grow, so
 // nothing is lost between two calls of Since. All fields are safe for concurrent use; Since is not.
 type Tally struct {
 	Started, Completed, Failed, Poisoned, Released atomic.Int64
@@ -67,7 +67,7 @@ type Tally struct {
 	latencyThen, runTimeThen [buckets]int64
 }
 
-// Since returns what was counted since the last call, and whether there is anything.
+// Since returns the counts since the last call, and whether there are any.
 func (t *Tally) Since() (c Counts, some bool) {
 	add := func(to, before *int64, from *atomic.Int64) {
 		now := from.Load()

@@ -77,7 +77,7 @@ func (s *Session) RecordTakenOver(ctx context.Context, c dialect.Conn, rows []di
 	return s.EnqueueNotices(ctx, c, rows)
 }
 
-// EnqueueNotices calls OnPoison for those of rows that are POISON. rows are of one queue.
+// EnqueueNotices calls OnPoison for the rows in POISON. rows are of one queue.
 func (s *Session) EnqueueNotices(ctx context.Context, c dialect.Conn, rows []dialect.Row) error {
 	var ids []uuid.UUID
 	for i := range rows {

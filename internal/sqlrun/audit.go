@@ -29,7 +29,8 @@ type AuditTexts struct {
 	// AddAudit adds a row: :id :part :who :program :address :request :action :queue :subject :task :task_filter :reason
 	// :old_value :new_value :changed.
 	AddAudit string
-	// ListAudit returns at most :limit AuditRows by id, those of several parts as one. ListText fills in which.
+	// ListAudit returns at most :limit AuditRows by id, and joins entries of several parts. ListText fills in the
+	// condition.
 	ListAudit string
 	// OldAudit returns the ids of at most :limit rows up to the time :until, the oldest first, and DropAudit removes
 	// the rows of :id, with all their parts.

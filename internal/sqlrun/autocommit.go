@@ -28,7 +28,8 @@ func (s *Session) OneStatement(ctx context.Context, f func(ctx context.Context, 
 	return s.Autocommit(ctx, f)
 }
 
-// withConn runs f on one connection, after the texts of before, which set what the next transaction is.
+// withConn runs f on one connection, after the statements in before, which set the isolation level of the next
+// transaction.
 func (s *Session) withConn(
 	ctx context.Context, before []string, f func(ctx context.Context, c dialect.Conn) error,
 ) error {

@@ -32,7 +32,7 @@ type binder struct {
 type compiled struct {
 	text  string   // with ? for each of names
 	sent  string   // text with the driver's placeholders
-	parts []string // what stands around them
+	parts []string // the text around them
 	names []string
 	err   error
 }
@@ -140,7 +140,7 @@ type list struct {
 	err             error
 }
 
-// Separator returns what separates the rows of a batch; see dialect.Batch. Rows with lines of their own begin in the
+// Separator returns the text between the rows of a batch; see dialect.Batch. Rows with lines of their own begin in the
 // column of {rows}.
 func Separator(b dialect.Batch) string {
 	switch {

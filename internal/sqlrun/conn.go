@@ -91,7 +91,7 @@ func (c txConn) Query(ctx context.Context, query string, args []any, read func(d
 	return ofTx(c.conn.Query(ctx, query, args, read))
 }
 
-// ofTx makes an error a TxError, and adds ErrTx to that of an ended transaction.
+// ofTx makes an error a TxError, and adds ErrTx if the transaction has ended.
 func ofTx(err error) error {
 	if errors.Is(err, sql.ErrTxDone) {
 		err = fmt.Errorf("%w: %w", ErrTx, err)

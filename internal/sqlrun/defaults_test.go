@@ -8,7 +8,7 @@ import (
 	"github.com/dbq-go/dbq/dialect"
 )
 
-// The defaults are those of dialect.Defaulted, and only these. A dialect's own text stays.
+// The defaults are the fields of dialect.Defaulted, and no others. A dialect's own text stays.
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	n := dialect.Names{Prefix: "q_"}

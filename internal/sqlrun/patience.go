@@ -20,8 +20,8 @@ const (
 	answerTimeout = 10 * time.Second
 	// leastPatience keeps a short lease from making a slow server look like a dead one.
 	leastPatience = 2 * time.Second
-	// suspectAfter is how long a try must have taken to be a sign of dead connections when its caller's deadline ends: a
-	// healthy server often misses a shorter one, and a recheck takes the idle connections away for a moment.
+	// suspectAfter is how long a try must have taken to be a sign of dead connections when its caller's deadline ends:
+	// a healthy server often misses a shorter one, and a recheck takes the idle connections away for a moment.
 	suspectAfter = 500 * time.Millisecond
 	// slowTimeout is for Slow: a migration may build an index for a while.
 	slowTimeout = 10 * time.Minute
@@ -123,7 +123,7 @@ func busy(db *sql.DB) bool {
 	return s.MaxOpenConnections > 0 && s.InUse >= s.MaxOpenConnections
 }
 
-// sends adds to a try what it takes to send that many bytes at 1 MB a second.
+// sends adds to a try the time to send that many bytes at 1 MB a second.
 func (t *try) sends(bytes int) {
 	if t != nil && bytes > 1<<20 {
 		t.timer.Reset(t.most + time.Duration(bytes)*time.Microsecond)

@@ -84,11 +84,11 @@ type CountRow struct {
 	Due    int64       `db:"due"`    // of Tasks, those whose due time has come
 	Oldest *int64      `db:"oldest"` // how long, in microseconds, the oldest of these has been due
 	Cut    int64       `db:"cut"`    // 1 when the count stopped at its limit
-	// Cancelled counts those of Tasks that were cancelled.
+	// Cancelled counts the cancelled ones among Tasks.
 	Cancelled int64 `db:"cancelled"`
 }
 
-// SomeRow counts the rows that MatchSome looked at, and those of them that match.
+// SomeRow counts the rows that MatchSome visited, and the matching ones among them.
 type SomeRow struct {
 	Looked   int64 `db:"looked"`
 	Matching int64 `db:"matching"`

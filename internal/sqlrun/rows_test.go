@@ -63,15 +63,15 @@ func (a answers) Query(_ context.Context, query string, _ []any, read func(diale
 	return read(&table{columns: []string{"id", "fence", "priority"}, rows: rows})
 }
 
-// counts touches as many rows as it says, and notes what it was told.
+// counts touches as many rows as it says, and records its calls.
 type counts struct {
 	answers
 	touched int64
-	told    *[]any
+	sent    *[]any
 }
 
 func (c counts) Exec(_ context.Context, query string, args ...any) (int64, error) {
-	*c.told = append(*c.told, append([]any{query}, args...)...)
+	*c.sent = append(*c.sent, append([]any{query}, args...)...)
 	return c.touched, nil
 }
 
@@ -80,14 +80,14 @@ func TestBatchOfSingleRowsBindsEachAsPlainValues(t *testing.T) {
 	a, b := uuid.UUID{1}, uuid.UUID{2}
 	s := NewSession(fake{}, dialect.Pool{}, dialect.Server{}, dialect.Names{})
 	args := dialect.Args{"id": dialect.Col[uuid.UUID]{a, b}, "queue": "q"}
-	var told []any
+	var sent []any
 	single := dialect.Batch{SQL: ":id :queue", Max: 1}
-	touched, err := s.ExecBatch(t.Context(), counts{touched: 1, told: &told}, single, args, 2)
-	if want := []any{"? ?", a, "q", "? ?", b, "q"}; err != nil || touched != 2 || !reflect.DeepEqual(told, want) {
-		t.Errorf("%d rows touched, %v by %v, want 2 by %v", touched, err, told, want)
+	touched, err := s.ExecBatch(t.Context(), counts{touched: 1, sent: &sent}, single, args, 2)
+	if want := []any{"? ?", a, "q", "? ?", b, "q"}; err != nil || touched != 2 || !reflect.DeepEqual(sent, want) {
+		t.Errorf("%d rows touched, %v by %v, want 2 by %v", touched, err, sent, want)
 	}
 	single.SQL = ":more"
-	if _, err := s.ExecBatch(t.Context(), counts{told: new([]any)}, single, args, 1); err == nil {
+	if _, err := s.ExecBatch(t.Context(), counts{sent: new([]any)}, single, args, 1); err == nil {
 		t.Error("a name without a value passes")
 	}
 }
@@ -103,11 +103,11 @@ func TestBatchIsCutIntoStatements(t *testing.T) {
 		3: {"?, ?", 10, 11, "?", 12},
 		4: {"?, ?", 10, 11, "?, ?", 12, 13},
 	} {
-		var told []any
+		var sent []any
 		args := dialect.Args{"id": dialect.Col[int]{10, 11, 12, 13}}
-		_, err := s.ExecBatch(t.Context(), counts{told: &told}, list, args, n)
-		if err != nil || !reflect.DeepEqual(told, want) {
-			t.Errorf("%d rows: %v by %v, want %v", n, err, told, want)
+		_, err := s.ExecBatch(t.Context(), counts{sent: &sent}, list, args, n)
+		if err != nil || !reflect.DeepEqual(sent, want) {
+			t.Errorf("%d rows: %v by %v, want %v", n, err, sent, want)
 		}
 	}
 }

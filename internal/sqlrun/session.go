@@ -28,15 +28,13 @@ type Session struct {
 	Dialect dialect.Dialect
 	Pool    dialect.Pool
 	Texts   Texts
+	Limited dialect.Statements // the dialect's statements for queues with limits
 	// OnPoison adds what is to be added in the transaction that moved tasks of a queue to POISON.
 	OnPoison func(ctx context.Context, c dialect.Conn, queue string, tasks []uuid.UUID) error
 
-	// dialectState is what dialects keep between calls, by key; see LoadOrStore.
+	// dialectState has the values that dialects keep between calls, by key; see LoadOrStore.
 	dialectState sync.Map
 	stateSize    atomic.Int64 // entries of dialectState, or a few more
-
-	limited      sync.Once // fills limitedTexts; see withinLimits
-	limitedTexts dialect.Statements
 
 	rechecks rechecks
 
@@ -48,6 +46,8 @@ type Session struct {
 // NewSession prepares a dialect's statements for a server.
 func NewSession(d dialect.Dialect, pool dialect.Pool, server dialect.Server, names dialect.Names) *Session {
 	s := &Session{Dialect: d, Pool: pool, Texts: NewTexts(d, names)}
+	s.Limited = s.Texts.Statements
+	s.Limited.Private = private(d.Statements(names).Private, names, unpaused)
 	s.Session = dialect.Session{Server: server, Names: names, Statements: s.Texts.Statements, Runner: s}
 	s.binder.style = s.Texts.Style
 	if v, ok := d.(dialect.ValueBinder); ok {

@@ -17,7 +17,7 @@ import (
 	"github.com/dbq-go/dbq/internal/check"
 )
 
-// server is a database that writes down what it is told and fails where it is asked to.
+// server is a database that records its statements and fails where a test requires it.
 type server struct {
 	mu     sync.Mutex
 	log    []string

@@ -3,7 +3,7 @@ package sqlrun
 // StatisticsRow is a row of the table of statistics. Times are in microseconds.
 type StatisticsRow struct {
 	Queue      string `db:"queue" arg:"queue_name"`
-	Step       int64  `db:"step"` // in seconds; 0 is the minute of one source
+	Period     int64  `db:"period"` // in seconds; 0 is the minute of one source
 	Since      int64  `db:"since" arg:"began"`
 	Source     string `db:"source"`
 	Enqueued   int64  `db:"enqueued"`
@@ -36,32 +36,32 @@ type QueueCount struct {
 
 // StatisticsTexts are the statements on statistics over time, besides dialect.Statements.AddStatistics.
 type StatisticsTexts struct {
-	// Statistics returns at most :limit rows with :step of all queues that began from :from to before :until, and
-	// StatisticsOf those of :queue and :samples.
+	// Statistics returns at most :limit rows with :period of all queues that began from :from to before :until, and
+	// StatisticsOf the rows of :queue and :samples only.
 	Statistics, StatisticsOf string
-	// OldestStatistics returns, as since, when the first row with :step began that began at :from or later, or null.
+	// OldestStatistics returns, as since, when the first row with :period began that began at :from or later, or null.
 	OldestStatistics string
-	// DropStatistics removes the rows with :step that began from :from to before :until.
+	// DropStatistics removes the rows with :period that began from :from to before :until.
 	DropStatistics string
 	// CountIDs counts the tasks with an id from :after to below :before, by queue, as tasks.
 	CountIDs string
 }
 
-const statisticsColumns = `queue, step, since, source, enqueued, started, completed, failed, poisoned, released,
+const statisticsColumns = `queue, period, since, source, enqueued, started, completed, failed, poisoned, released,
        created, processing, error, poison, due, parked, oldest_due, latency, run_time`
 
 const addStatistics = `INSERT INTO {stat} (
        ` + statisticsColumns + `)
 VALUES {rows}`
 
-const addStatisticsRow = `(:queue_name, :step, :began, :source, :enqueued, :started, :completed, :failed, :poisoned,
+const addStatisticsRow = `(:queue_name, :period, :began, :source, :enqueued, :started, :completed, :failed, :poisoned,
        :released, :created, :processing, :errors, :poison, :due, :parked, :oldest_due, :latency, :run_time)`
 
 // statisticsTexts returns the statements. t fills in names.
 func statisticsTexts(t func(string) string) StatisticsTexts {
 	const all = `SELECT ` + statisticsColumns + `
   FROM {stat}
- WHERE step = :step
+ WHERE period = :period
    AND since >= :from
    AND since < :until`
 	return StatisticsTexts{
@@ -72,10 +72,10 @@ func statisticsTexts(t func(string) string) StatisticsTexts {
  {limit}`),
 		OldestStatistics: t(`SELECT min(since) AS since
   FROM {stat}
- WHERE step = :step
+ WHERE period = :period
    AND since >= :from`),
 		DropStatistics: t(`DELETE FROM {stat}
- WHERE step = :step
+ WHERE period = :period
    AND since >= :from
    AND since < :until`),
 		CountIDs: t(`SELECT t.queue, count(*) AS tasks

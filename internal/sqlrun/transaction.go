@@ -15,11 +15,11 @@ import (
 // transaction is an open transaction of a connection, with the two ways to end it.
 type transaction struct {
 	conn             *sql.Conn
-	on               dialect.Conn // what statements run on
+	on               dialect.Conn // the connection or transaction of the statements
 	commit, rollback func(ctx context.Context) error
 }
 
-// beginTexts returns what begins a transaction in this session's pool.
+// beginTexts returns the statements that begin a transaction in this session's pool.
 func (s *Session) beginTexts() []string {
 	if s.Pool.Begin != nil {
 		return s.Pool.Begin
@@ -61,7 +61,7 @@ func later(ctx context.Context, c dialect.Conn, query string, args ...any) (touc
 	return touched, err
 }
 
-// ExecLater is Exec for a statement that need not run before the next one on c, whose error may then be that of both.
+// ExecLater is Exec for a statement that need not run before the next one on c, whose error may then come from either.
 // touched is set when that has run.
 func (s *Session) ExecLater(
 	ctx context.Context, c dialect.Conn, text string, args dialect.Args,

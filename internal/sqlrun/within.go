@@ -41,18 +41,9 @@ func (s *Session) CheckoutWithin(
 	ctx context.Context, c dialect.Conn, r dialect.CheckoutRequest,
 ) (dialect.CheckoutResult, error) {
 	within := dialect.Session{
-		Server: s.Server, Names: s.Names, Statements: s.withinLimits(), Runner: inTx{Runner: s, conn: c},
+		Server: s.Server, Names: s.Names, Statements: s.Limited, Runner: inTx{Runner: s, conn: c},
 	}
 	return s.Dialect.Checkout(ctx, &within, r)
-}
-
-// withinLimits returns the dialect's statements as they are for queues with limits.
-func (s *Session) withinLimits() dialect.Statements {
-	s.limited.Do(func() {
-		s.limitedTexts = s.Texts.Statements
-		s.limitedTexts.Private = private(s.Dialect.Statements(s.Names).Private, s.Names, unpaused)
-	})
-	return s.limitedTexts
 }
 
 // inTx runs everything on a connection whose transaction has begun, and which its caller ends.

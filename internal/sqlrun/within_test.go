@@ -27,7 +27,7 @@ func TestUnpausedLeavesOutLimitsWithinThem(t *testing.T) {
 	)
 	for name, c := range map[string]struct{ text, namespaces string }{
 		"checkout":        {s.Private("find").SQL, "IN ('limit', 'pause')"},
-		"checkout within": {s.withinLimits().Private["find"].SQL, "= 'pause'"},
+		"checkout within": {s.Limited.Private["find"].SQL, "= 'pause'"},
 		"next":            {s.Texts.Next, "= 'pause'"},
 	} {
 		if want := before + c.namespaces + after; !strings.HasSuffix(c.text, "WHERE "+want) {

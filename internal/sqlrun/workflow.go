@@ -36,8 +36,8 @@ type NeedRow struct {
 // WorkflowTexts are the statements on workflows, besides dialect.Statements.AddWorkflowTasks and AddWorkflowNeeds.
 // Values are named as there.
 type WorkflowTexts struct {
-	// WorkflowTasks returns WorkflowRows by :id. WorkflowList returns those of :workflow above :after, at most :limit,
-	// by task, and WorkflowParents those that the task :child needs, with their results.
+	// WorkflowTasks returns WorkflowRows by :id. WorkflowList returns the rows of :workflow above :after, at most
+	// :limit, by task. WorkflowParents returns the rows that the task :child needs, with their results.
 	WorkflowTasks                 dialect.Batch
 	WorkflowList, WorkflowParents string
 	// WorkflowNeeds returns at most :limit NeedRows of the parents :id with a child above :above and met up to :met.
@@ -45,10 +45,10 @@ type WorkflowTexts struct {
 	// LockWorkflowTasks locks the rows of the tasks :id, in their order, and returns them as task. CountNeeds subtracts
 	// :met from their needs.
 	LockWorkflowTasks, CountNeeds dialect.Batch
-	// MeetNeeds sets met in the rows of the parents :id with children above :above and up to :last, where on_failure is at
-	// least :least.
+	// MeetNeeds sets met in the rows of the parents :id with children above :above and up to :last, where on_failure is
+	// at least :least.
 	MeetNeeds dialect.Batch
-	// NeededWorkflowTasks returns those of the tasks :id, as task, that an unfinished task needs.
+	// NeededWorkflowTasks returns the tasks among :id, as task, that an unfinished task needs.
 	NeededWorkflowTasks dialect.Batch
 	// DropWorkflowNeeds and DropWorkflowTasks remove the rows of the parents or tasks :id.
 	DropWorkflowNeeds, DropWorkflowTasks dialect.Batch

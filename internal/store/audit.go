@@ -35,16 +35,16 @@ func OriginOf(ctx context.Context) Origin {
 }
 
 // Audit is the entry of one operator's call. Each transaction of the call that changes something adds a row: the first
-// one has all of the entry, and later ones, its further parts, only what they changed. So the entry always counts what
-// was committed, without a row that is ever updated.
+// one has all of the entry, and later ones, its further parts, only their own changes. So the entry always counts the
+// committed changes, and no row is ever updated.
 type Audit struct {
 	Origin
 	Action  string
 	Queue   string
-	Subject string    // the name of what is changed, if it is neither a queue nor a task
+	Subject string    // the name of the changed thing, if it is neither a queue nor a task
 	TaskID  uuid.UUID // if the call changes one task
 	Filter  string    // as JSON, if it changes many
-	// Show returns what the audit keeps of the value of a key/value record. Without it, that is the value.
+	// Show returns the value of a key/value record as the audit keeps it. Without it, that is the value.
 	Show func(value string) string
 
 	id   uuid.UUID
@@ -93,7 +93,7 @@ func auditOf(ctx context.Context) *Audit {
 	return a
 }
 
-// committed notes that a transaction that has added a row was committed.
+// committed records that a transaction that has added a row was committed.
 func (a *Audit) committed() {
 	if a != nil {
 		a.part++
@@ -189,8 +189,8 @@ func (s *Store) auditLimits(ctx context.Context, conn dialect.Conn, before, afte
 	return s.addAudit(ctx, conn, auditOf(ctx), text(before), text(after), 1)
 }
 
-// CleanAudit removes the entries of an age of at least age, in short transactions. On an error, done counts what was
-// already removed.
+// CleanAudit removes the entries of an age of at least age, in short transactions. On an error, done counts the
+// removals so far.
 func (s *Store) CleanAudit(ctx context.Context, age time.Duration) (done int, err error) {
 	ctx = sqlrun.Slow(ctx)
 	now, err := s.ReadNow(ctx) // once, so that its own entry stays

@@ -17,7 +17,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Forever is the retention of what is never removed.
+// Forever is the retention of tasks that are never removed.
 const Forever = time.Duration(math.MaxInt64)
 
 // Retention is a dbq.Retention, to and from which it converts. Zero means Forever.
@@ -35,7 +35,7 @@ func (r Retention) Removes() bool {
 	return ends(r.Completed) || ends(r.Poison) || ends(r.Cancelled) || ends(r.Parked) || ends(r.Attempts)
 }
 
-// Or returns the retention with what it leaves open taken from another one.
+// Or returns the retention, with its unset fields taken from another one.
 func (r Retention) Or(o Retention) Retention {
 	return Retention{
 		Completed: cmp.Or(r.Completed, o.Completed), Poison: cmp.Or(r.Poison, o.Poison),
@@ -61,7 +61,7 @@ func (r Retention) Check() error {
 
 func ends(keep time.Duration) bool { return keep != 0 && keep != Forever }
 
-// Cleaned counts what Clean removed.
+// Cleaned counts the removals of Clean.
 type Cleaned struct {
 	Tasks    int // removed or archived
 	Attempts int // removed from the history
@@ -92,8 +92,8 @@ func (s *Store) CleanKeys(ctx context.Context) error {
 
 // CleanQueue removes or archives the tasks of a queue whose retention has passed, and removes such attempts, in short
 // transactions. The last attempt of a removed task moves to the history if h keeps such attempts and its own retention
-// has not passed. An archived task keeps its last attempt in its row. On an error, Cleaned counts what was already
-// removed; the next call continues there.
+// has not passed. An archived task keeps its last attempt in its row. On an error, Cleaned counts the removals so far;
+// the next call continues there.
 func (s *Store) CleanQueue(ctx context.Context, queue string, r Retention, h History) (done Cleaned, err error) {
 	ctx = sqlrun.Slow(ctx)
 	for _, part := range []struct {
@@ -127,7 +127,7 @@ func (s *Store) CleanQueue(ctx context.Context, queue string, r Retention, h His
 // beforeRemoval runs in the transaction before tasks are removed, which it has locked. It may be nil.
 type beforeRemoval func(ctx context.Context, conn dialect.Conn, ids []uuid.UUID) error
 
-// remove removes what f selects, in transactions of at most cleanBatch tasks.
+// remove removes the tasks that f selects, in transactions of at most cleanBatch tasks.
 func (s *Store) remove(ctx context.Context, f Filter, before beforeRemoval, done *int) error {
 	purge, _ := state.Find(state.Purge, state.Operator)
 	ids, err := s.ListIDs(ctx, f, purge)
@@ -221,7 +221,7 @@ func (s *Store) auditedBatches(
 		switch {
 		case err != nil:
 			return 0, err
-		case earlier && tried == 0: // its row is that of an earlier transaction, whose answer was lost
+		case earlier && tried == 0: // an earlier transaction, whose answer was lost, added its row
 			audit.committed()
 			return cleanBatch, nil
 		case earlier:
@@ -259,7 +259,7 @@ type sweepKey struct {
 
 // sweeps holds the cursors of a store. A task that was passed but not removed has a longer retention or is in another
 // queue; the next round visits it again. Forgetting a cursor costs a pass over all old tasks.
-type sweeps struct{ at memory[sweepKey, sweep] }
+type sweeps struct{ at cache[sweepKey, sweep] }
 
 // begin returns where to continue, or the start of a new round if the last one began long ago.
 func (s *sweeps) begin(key sweepKey, keep time.Duration) (from sweep) {

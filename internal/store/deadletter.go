@@ -17,7 +17,7 @@ import (
 // NamespaceSettings is the namespace of the key/value records with the settings of queues, by queue.
 const NamespaceSettings = "queue"
 
-// NamespaceWorkers and NamespaceSchedules are those of the registry of workers, by worker, and of schedules, by name.
+// NamespaceWorkers has the registry of workers, by worker, and NamespaceSchedules the schedules, by name.
 const (
 	NamespaceWorkers   = "worker"
 	NamespaceSchedules = "schedule"
@@ -75,8 +75,8 @@ func (s *Store) deadLetterQueue(ctx context.Context, conn dialect.Conn, queue st
 }
 
 // deadLetterQueueApart is deadLetterQueue on a connection of the client's own, if it has some and conn is of a caller's
-// transaction. At SERIALIZABLE, MySQL locks what a transaction reads, and where it found nothing, everything beside it:
-// operators could not change the settings of any queue before the transaction ends.
+// transaction. At SERIALIZABLE, MySQL locks the rows that a transaction reads, and the gap if it finds none: operators
+// could not change the settings of any queue before the transaction ends.
 func (s *Store) deadLetterQueueApart(ctx context.Context, conn dialect.Conn, queue string) (string, error) {
 	if s.sql.Server.OneWriter || s.sql.Pool.Caller == nil || s.sql.Pool.Caller == s.sql.Pool.Write {
 		return s.deadLetterQueue(ctx, conn, queue)

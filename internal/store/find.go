@@ -91,7 +91,7 @@ func (s *Store) PeekTasks(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]d
 	})
 }
 
-// Ids are UUIDs that begin with the milliseconds of their time, so their order is that of time.
+// Ids are UUIDs that begin with the milliseconds of their time, so they sort by time.
 
 func compareIDs(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }
 

@@ -33,7 +33,8 @@ type InsertRow struct {
 
 // Inserted is the outcome of one task of an insert.
 type Inserted struct {
-	// ID is the task's id. For a duplicate it is the existing task's id, or zero if the transaction cannot see that task.
+	// ID is the task's id. For a duplicate it is the existing task's id, or zero if the transaction cannot see that
+	// task.
 	ID uuid.UUID
 	// Duplicate reports that the queue has a task with the id, the reference or the unique key. Nothing was changed.
 	Duplicate bool
@@ -106,7 +107,7 @@ func (s *Store) InsertTx(
 	return out, err
 }
 
-// errIDTaken is returned if it is not known what another transaction has done with an id that the caller gave.
+// errIDTaken means that another transaction has used an id that the caller gave, and that its outcome is unknown.
 var errIDTaken = fmt.Errorf("%w: another transaction has enqueued a task with this id", errs.ErrConflict)
 
 // inQueue returns ErrWrongQueue if one of some tasks, whose ids an enqueue gave, is in another queue.
@@ -126,16 +127,16 @@ type insertBatch struct {
 	queue  string
 	ids    []uuid.UUID  // in the caller's order
 	refs   []string     // in the caller's order; nil when no task has one
-	given  []uuid.UUID  // those of ids that the caller gave
+	given  []uuid.UUID  // the ids that the caller gave
 	rows   []InsertRow  // sorted
 	chunks [][2]int     // from, to: the rows of one statement
-	only   dialect.Args // what a single statement binds, once it is made; nil for several
+	only   dialect.Args // the arguments of a single statement, once they are made; nil for several statements
 
 	callersTx bool // it may not see a task that another transaction has committed
 
 	inserted bool               // all statements were answered, and were not rolled back
 	all      bool               // they added all rows
-	added    map[uuid.UUID]bool // else what they added
+	added    map[uuid.UUID]bool // else the rows that they added
 }
 
 func (s *Store) newInsertBatch(queue string, rows []InsertRow) *insertBatch {
@@ -163,7 +164,7 @@ func (s *Store) newInsertBatch(queue string, rows []InsertRow) *insertBatch {
 	return b
 }
 
-// insertChunks cuts rows into those of one statement each.
+// insertChunks cuts rows into chunks of one statement each.
 func (s *Store) insertChunks(rows []InsertRow) (chunks [][2]int) {
 	most := min(insertBytes, s.MaxPayload)
 	from, bytes := 0, 0
@@ -239,7 +240,7 @@ func (b *insertBatch) add(ctx context.Context, conn dialect.Conn) error {
 
 // outcomes returns the outcome of each task.
 func (b *insertBatch) outcomes(ctx context.Context, conn dialect.Conn) ([]Inserted, error) {
-	added := maps.Clone(b.added) // it may be needed once more
+	added := maps.Clone(b.added) // another try may need it
 	var missing []uuid.UUID
 	for _, id := range b.ids {
 		if !added[id] {

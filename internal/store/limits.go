@@ -347,7 +347,7 @@ func (s *Store) lockLimits(ctx context.Context, conn dialect.Conn, queue string)
 	return r, exists, paused, nil
 }
 
-// limitState is what this client knows about the limits of a queue. No promise depends on it.
+// limitState has the facts that this client remembers about the limits of a queue. No promise depends on it.
 type limitState struct {
 	limited atomic.Bool
 	checked atomic.Int64 // when the queue was found to have none, in nanoseconds
@@ -358,7 +358,8 @@ type limitState struct {
 	late atomic.Pointer[lateError]
 }
 
-// lateError is the error of a limitsTx that met a silent server, or waited for a lock in vain, and when it ended.
+// lateError is the error of a limitsTx that met a silent server, or waited for a lock without getting it, and when it
+// ended.
 type lateError struct {
 	at  time.Time
 	err error

@@ -41,8 +41,7 @@ func (s *Store) listWhere(ctx context.Context, text, where string, args dialect.
 // there are more, it reads tasks by their ids until enough are of the queue.
 const sortedMost = 10_000
 
-// ofState returns what reads the tasks of a queue in a state by an index, or nil if none leads to them at a bounded
-// cost.
+// ofState returns the condition that reads a queue's tasks in a state by an index, or nil if no index bounds the cost.
 func (s *Store) ofState(ctx context.Context, f Filter) (reading, error) {
 	index := s.sql.Texts.Indexes[f.States[0]]
 	switch {
@@ -205,7 +204,7 @@ func (s *Store) countWindow(ctx context.Context, f Filter, event state.Transitio
 	return len(rows), found || len(rows) == f.Limit, err
 }
 
-// A page of a list reads a bounded part of the table, also if few tasks match: by the index of references or steps, by
+// A page of a list reads a bounded part of the table, even if few tasks match: by the index of references or steps, by
 // the index of a queue's tasks in a state (list_state.go), or otherwise the tasks between two ids. It looks at a first
 // part, which is enough for a filter that many tasks match, and if that does not fill it at a second one.
 const (
@@ -216,8 +215,9 @@ const (
 // Page is a part of a list.
 type Page struct {
 	Rows []dialect.Row
-	// More reports whether the list may go on. The next page then begins after the id Next, or before it with NewestFirst.
-	// Stopped means that the page ended because it had looked at enough tasks, up to Next, and not because it was full.
+	// More reports whether the list may go on. The next page then begins after the id Next, or before it with
+	// NewestFirst. Stopped means that the page ended because it had looked at enough tasks, up to Next, and not because
+	// it was full.
 	More    bool
 	Next    uuid.UUID
 	Stopped bool
@@ -227,7 +227,7 @@ type Page struct {
 type reading func(ctx context.Context, f Filter, n int) (Page, error)
 
 // List reads tasks without their payloads, ordered by id, at a cost that does not grow with the table. A page may have
-// fewer than f.Limit tasks, or none, although the list goes on.
+// fewer than f.Limit tasks, or none, although the list continues.
 func (s *Store) List(ctx context.Context, f Filter) (p Page, err error) {
 	if f = f.narrowed(); f.Reference != "" || f.Workflow != uuid.Nil || f.all() {
 		return s.whole(ctx, f)
@@ -244,7 +244,7 @@ func (s *Store) List(ctx context.Context, f Filter) (p Page, err error) {
 	return inParts(ctx, f, s.window, windowFirst, window)
 }
 
-// ListArchive is List for the archive, which has no index but that of ids.
+// ListArchive is List for the archive, whose only index is by id.
 func (s *Store) ListArchive(ctx context.Context, f Filter) (Page, error) {
 	if f = f.narrowed(); f.Workflow != uuid.Nil {
 		limit := f.Limit
@@ -259,8 +259,8 @@ func (s *Store) ListArchive(ctx context.Context, f Filter) (Page, error) {
 	return inParts(ctx, f, page, max(pageFirst, f.Limit+1), pageRows)
 }
 
-// archived reads the archive, which can have several tasks of one id. The list goes on after an id, so it does not end
-// between them: it has all tasks of the last one, even if these are more than f.Limit.
+// archived reads the archive, which can have several tasks of one id. The next page begins after an id, so a page does
+// not end between them: it has all tasks of the last one, even if these are more than f.Limit.
 func (s *Store) archived(ctx context.Context, f Filter) ([]dialect.Row, error) {
 	rows, err := s.list(ctx, s.sql.Texts.ListArchive, f, nil)
 	if err != nil || len(rows) == 0 || len(rows) < f.Limit {
@@ -343,7 +343,7 @@ func cut(p Page, limit int) Page {
 	return p
 }
 
-// among returns the page of those rows that match. If the rows are as many as were asked for, the list may go on.
+// among returns the page of those rows that match. If there are n rows or more, there may be further ones.
 func (f Filter) among(rows []dialect.Row, n int) (p Page) {
 	if len(rows) >= n {
 		p = Page{More: true, Stopped: true, Next: rows[len(rows)-1].ID}
@@ -418,8 +418,8 @@ type Filter struct {
 const heldBy = "(holder = :holder OR substr(holder, 1, length(:held_by)) = :held_by)"
 
 // condition returns the filter as a condition over plain columns, with states as literals, and its arguments. An event
-// narrows it to the tasks that the event may change. byID keeps the engine from any index but that of ids: the ids are
-// a short range, and what another index would find may be most of the table.
+// narrows it to the tasks that the event may change. byID makes the engine use the index of ids: the ids are a short
+// range, and another index may find most of the table.
 func (f Filter) condition(st sqlrun.Texts, event *state.Transition, byID bool) (string, dialect.Args) {
 	conditions, args := []string{"1 = 1"}, dialect.Args{"limit": f.Limit}
 	add := func(condition string) { conditions = append(conditions, condition) }
@@ -473,7 +473,7 @@ func (f Filter) condition(st sqlrun.Texts, event *state.Transition, byID bool) (
 	return strings.Join(conditions, " AND "), args
 }
 
-// matches compares a row with what condition says, except of a workflow.
+// matches compares a row with condition, except for a workflow.
 func (f Filter) matches(r *dialect.Row) bool {
 	equal := func(want string, has *string) bool { return want == "" || has != nil && *has == want }
 	since := r.Now - r.Updated
@@ -487,7 +487,7 @@ func (f Filter) matches(r *dialect.Row) bool {
 		(f.EnteredWithin == 0 || since <= f.EnteredWithin.Microseconds())
 }
 
-// parted is a row that knows of which part of a statement it is.
+// parted is a row with the number of its part of a statement.
 type parted interface{ of() int }
 
 type (
@@ -504,7 +504,8 @@ type (
 func (r countPart) of() int  { return r.Part }
 func (r recordPart) of() int { return r.Part }
 
-// queryUnion runs a query once for each value of a name, at most so many in one statement, and calls add for each row.
+// queryUnion runs a query once for each value of a name, up to most of them in one statement, and calls add for each
+// row.
 func queryUnion[T parted](ctx context.Context, s *Store, conn dialect.Conn, text, name string, values []string,
 	most int, args dialect.Args, add func(value string, row T)) error {
 	for some := range slices.Chunk(values, most) {
@@ -552,8 +553,8 @@ type listed struct {
 
 type listedKey struct{}
 
-// ListAtOnce returns a context in which the first ListKV of one of the namespaces reads the records of all of them,
-// by one statement. Later calls return what it has read.
+// ListAtOnce returns a context in which the first ListKV of one of the namespaces reads the records of all of them, by
+// one statement. Later calls return the same rows.
 func (s *Store) ListAtOnce(ctx context.Context, namespaces ...string) context.Context {
 	return context.WithValue(ctx, listedKey{}, &listed{store: s, namespaces: namespaces})
 }

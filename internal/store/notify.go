@@ -16,7 +16,7 @@ func (s *Store) Listens() bool {
 	return ok && s.sql.Server.Pooler == ""
 }
 
-// channel is where the clients of these tables notify each other.
+// channel names the channel by which the clients of these tables notify each other.
 func (s *Store) channel() string { return s.sql.Names.Table("task") }
 
 // Notify sends a payload to all listeners, in a transaction of its own.

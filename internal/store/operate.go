@@ -59,7 +59,7 @@ func (s *Store) OperateOne(ctx context.Context, op Operation, id uuid.UUID) ([]d
 	return tx.moved, err
 }
 
-// OperateTx is OperateOne in the caller's transaction. It tries once. It also returns what is left to do after the
+// OperateTx is OperateOne in the caller's transaction. It tries once. It also returns the work that remains after the
 // commit.
 func (s *Store) OperateTx(ctx context.Context, tx sqlrun.Tx, op Operation, id uuid.UUID) (
 	moved []dialect.Row, left FollowUp, err error) {
@@ -104,7 +104,7 @@ func (s *Store) operate(ctx context.Context, conn dialect.Conn, op Operation, id
 	if err != nil || len(moved) == 0 || removes {
 		return moved, changes, err
 	}
-	if err := kit.KeepProgress(ctx, &s.sql.Session, conn, moved); err != nil { // that of leases which end
+	if err := kit.KeepProgress(ctx, &s.sql.Session, conn, moved); err != nil { // the progress of leases that end
 		return nil, nil, err
 	}
 	if err := s.keepReason(ctx, conn, op, moved); err != nil {
@@ -119,7 +119,7 @@ func (s *Store) move(ctx context.Context, conn dialect.Conn, e state.Event, ids 
 	if !ok {
 		return nil, errors.New("the dialect has no statement for it")
 	}
-	if e == state.Purge && s.sql.Texts.Returning { // it returns what it removed
+	if e == state.Purge && s.sql.Texts.Returning { // it returns the removed rows
 		return queryIDs[dialect.Row](ctx, s, conn, move, ids)
 	}
 	rows, err := s.lockMovable(ctx, conn, e, ids)
@@ -223,7 +223,7 @@ func (o *operateTx) run(ctx context.Context, conn dialect.Conn, again bool) erro
 			return err
 		}
 	} else {
-		o.tries = nil // what was tried so far was rolled back
+		o.tries = nil // the earlier tries were rolled back
 	}
 	tried, err := o.try(ctx, conn)
 	if err != nil {

@@ -27,7 +27,7 @@ const (
 
 type withoutPauses struct{}
 
-// WithoutPauses makes calls try again at once after a lost connection, for tests of what they report in the end.
+// WithoutPauses makes calls try again at once after a lost connection, for tests of their final results.
 func WithoutPauses(ctx context.Context) context.Context {
 	return context.WithValue(ctx, withoutPauses{}, true)
 }

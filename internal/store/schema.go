@@ -49,26 +49,26 @@ func (s *Store) Migrate(ctx context.Context) (from, to int, err error) {
 	return from, to, nil
 }
 
-// migrate applies the missing steps in one transaction.
+// migrate applies the missing migrations in one transaction.
 func (s *Store) migrate(ctx context.Context) error {
 	err := s.writeLocked(ctx, func(ctx context.Context, conn dialect.Conn) error {
-		steps := s.sql.Dialect.Migrations(s.sql.Names)
-		if err := runStep(ctx, conn, steps[0]); err != nil { // the table of migrations
+		all := s.sql.Dialect.Migrations(s.sql.Names)
+		if err := runMigration(ctx, conn, all[0]); err != nil { // the table of migrations
 			return err
 		}
 		at, err := s.version(ctx, conn)
 		if err != nil {
 			return err
 		}
-		for _, m := range steps {
+		for _, m := range all {
 			if m.Version <= at {
 				continue
 			}
-			if err := runStep(ctx, conn, m); err != nil {
+			if err := runMigration(ctx, conn, m); err != nil {
 				return err
 			}
 			_, err := s.sql.Exec(ctx, conn, s.sql.Texts.SetVersion, versionArgs(m))
-			if err != nil && s.sql.Class(err) != dialect.Duplicate { // another process has done the step, too
+			if err != nil && s.sql.Class(err) != dialect.Duplicate { // another process has done the migration, too
 				return err
 			}
 		}
@@ -81,10 +81,10 @@ func (s *Store) migrate(ctx context.Context) error {
 	return err
 }
 
-func runStep(ctx context.Context, conn dialect.Conn, m dialect.Migration) error {
+func runMigration(ctx context.Context, conn dialect.Conn, m dialect.Migration) error {
 	for _, statement := range m.Statements {
 		if _, err := conn.Exec(ctx, statement); err != nil {
-			return fmt.Errorf("step %d (%s): %w", m.Version, m.Title, err)
+			return fmt.Errorf("migration %d (%s): %w", m.Version, m.Title, err)
 		}
 	}
 	return nil

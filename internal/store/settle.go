@@ -27,8 +27,8 @@ type SettleRow struct {
 	Again  bool           // an earlier call may have settled it
 	// Progress is kept for the next attempt, unless it is empty or the task is completed.
 	Progress []byte
-	// Unrecorded leaves the attempt out of the history, where another one follows it. Cause is why the task was released,
-	// for the history.
+	// Unrecorded leaves the attempt out of the history, where another one follows it. Cause is why the task was
+	// released, for the history.
 	Unrecorded bool
 	Cause      []byte
 	// AttemptsLeft reports that the task certainly has attempts left, so a failure does not lead to POISON.
@@ -49,7 +49,7 @@ type settleBatch struct {
 	queue string
 	ss    []SettleRow
 	index map[LeaseKey]int // of ss; of a lease that comes twice in one call, the first
-	steps []settleStep
+	parts []settlePart
 	out   []SettleResult
 	added FollowUp // of those that ended
 
@@ -59,8 +59,8 @@ type settleBatch struct {
 	locked     map[int]bool // indexes of ss that it skipped
 }
 
-// settleStep has the settlements of a batch that one operation makes.
-type settleStep struct {
+// settlePart has the settlements of a batch that one operation makes.
+type settlePart struct {
 	op    dialect.Op
 	index []int // of ss, in the order of the ids
 	args  dialect.Args
@@ -99,15 +99,15 @@ func (s *Store) newSettleBatch(queue string, ss []SettleRow, wait, callersTx boo
 			b.index[ss[i].LeaseKey] = i
 		}
 	}
-	b.steps = b.stepsOf(func(i int) bool { return !b.duplicate(i) })
+	b.parts = b.partsOf(func(i int) bool { return !b.duplicate(i) })
 	return b
 }
 
 // duplicate reports whether the lease of ss[i] came before in the same call.
 func (b *settleBatch) duplicate(i int) bool { return b.index[b.ss[i].LeaseKey] != i }
 
-// stepsOf returns the steps that settle some of ss.
-func (b *settleBatch) stepsOf(some func(i int) bool) (steps []settleStep) {
+// partsOf returns the parts that settle some of ss.
+func (b *settleBatch) partsOf(some func(i int) bool) (parts []settlePart) {
 	var update, remove []int
 	for i := range b.ss {
 		switch {
@@ -120,13 +120,13 @@ func (b *settleBatch) stepsOf(some func(i int) bool) (steps []settleStep) {
 	}
 	if len(update) > 0 {
 		b.sort(update)
-		steps = append(steps, settleStep{dialect.Settle, update, b.updateArgs(update)})
+		parts = append(parts, settlePart{dialect.Settle, update, b.updateArgs(update)})
 	}
 	if len(remove) > 0 {
 		b.sort(remove)
-		steps = append(steps, settleStep{dialect.Remove, remove, b.leaseArgs(remove)})
+		parts = append(parts, settlePart{dialect.Remove, remove, b.leaseArgs(remove)})
 	}
-	return steps
+	return parts
 }
 
 // sort sorts settlements by id.
@@ -137,11 +137,11 @@ func (b *settleBatch) sort(index []int) {
 // run settles on conn. again reports that an earlier try may have happened. A row that already has the intended state,
 // under the lease's fence, was then settled by that try. SettleRow.Again reports the same of an earlier call.
 func (b *settleBatch) run(ctx context.Context, conn dialect.Conn, again bool) error {
-	steps := b.steps
+	parts := b.parts
 	b.out, b.locked = make([]SettleResult, len(b.ss)), nil
 	if b.skipLocked {
 		var err error
-		if steps, err = b.unlocked(ctx, conn); err != nil {
+		if parts, err = b.unlocked(ctx, conn); err != nil {
 			return err
 		}
 	}
@@ -151,8 +151,8 @@ func (b *settleBatch) run(ctx context.Context, conn dialect.Conn, again bool) er
 	for i := range b.locked {
 		b.out[i].Err = errs.ErrLocked
 	}
-	for _, step := range steps {
-		if err := b.runStep(ctx, conn, step); err != nil {
+	for _, part := range parts {
+		if err := b.runPart(ctx, conn, part); err != nil {
 			return err
 		}
 	}
@@ -177,20 +177,20 @@ func (b *settleBatch) run(ctx context.Context, conn dialect.Conn, again bool) er
 	return b.resolve(ctx, conn, missing)
 }
 
-// runStep runs the statements of a step, and records which leases they ended, with the new states of their tasks.
-func (b *settleBatch) runStep(ctx context.Context, conn dialect.Conn, step settleStep) error {
-	changed, err := b.s.sql.RunBatch(ctx, conn, step.op, step.args, len(step.index))
+// runPart runs the statements of a part, and records which leases they ended, with the new states of their tasks.
+func (b *settleBatch) runPart(ctx context.Context, conn dialect.Conn, part settlePart) error {
+	changed, err := b.s.sql.RunBatch(ctx, conn, part.op, part.args, len(part.index))
 	if err != nil {
 		return err
 	}
 	if changed.All {
-		for _, i := range step.index {
+		for _, i := range part.index {
 			b.out[i] = SettleResult{State: b.ss[i].target()}
 		}
 	}
 	for _, r := range changed.Rows {
 		to := r.State
-		if step.op == dialect.Remove {
+		if part.op == dialect.Remove {
 			to = state.None
 		}
 		b.out[b.index[LeaseKey{r.ID, r.Fence}]] = SettleResult{State: to}
@@ -203,8 +203,8 @@ func (x *SettleRow) reports() bool {
 	return len(x.Progress) > 0 && !x.Remove && x.Event != state.Complete
 }
 
-// keepProgress stores the progress of the tasks that the batch has settled, over that of their renewals: a heartbeat
-// may have been later than the settlement's caller.
+// keepProgress stores the progress of the tasks that the batch has settled, and replaces the progress of their
+// renewals: a heartbeat may have been later than the settlement's caller.
 func (b *settleBatch) keepProgress(ctx context.Context, conn dialect.Conn) error {
 	var rows []dialect.Row
 	for i := range b.ss {
@@ -311,8 +311,8 @@ const (
 	// lockWait is how long a batch waits for a locked row, if the statement can limit its wait. It is longer than one
 	// batch delays another, and too short to be noticed.
 	lockWait = 100 * time.Millisecond
-	// longLockWait is how long a call for one task waits for a locked row before it tries again. A longer wait would look
-	// like a silent server.
+	// longLockWait is how long a call for one task waits for a locked row before it tries again. A longer wait would
+	// look like a silent server.
 	longLockWait = time.Second
 	// lockedFor is how long a store locks the free rows first, after it has found a locked one.
 	lockedFor = 10 * time.Second
@@ -328,8 +328,8 @@ func (b *settleBatch) write(ctx context.Context) error {
 		// After a lost answer it waits: an earlier try of this call may hold the lock.
 		b.skipLocked = maySkip && !again && (waited || s.meetsLocked()) || silent
 		run := s.sql.Tx
-		if !b.skipLocked && len(b.steps) == 1 && !b.more() && !b.mayPoison() && !b.advances() {
-			only := b.steps[0]
+		if !b.skipLocked && len(b.parts) == 1 && !b.more() && !b.mayPoison() && !b.advances() {
+			only := b.parts[0]
 			run = s.runFor(only.op, only.args, len(only.index))
 		}
 		err := run(ctx, func(ctx context.Context, conn dialect.Conn) error { return b.run(ctx, conn, again) })
@@ -353,9 +353,9 @@ func (s *Store) meetsLocked() bool {
 	return s.sql.Server.LongLockWaits || time.Now().UnixNano() < s.lockedUntil.Load()
 }
 
-// unlocked locks the rows of the batch that no other transaction has locked, and returns the steps for them. The others
+// unlocked locks the rows of the batch that no other transaction has locked, and returns the parts for them. The others
 // are in b.locked, unless they show without a lock that their leases are lost.
-func (b *settleBatch) unlocked(ctx context.Context, conn dialect.Conn) ([]settleStep, error) {
+func (b *settleBatch) unlocked(ctx context.Context, conn dialect.Conn) ([]settlePart, error) {
 	s := b.s
 	ids := make([]uuid.UUID, 0, len(b.ss))
 	for l := range b.index {
@@ -365,7 +365,7 @@ func (b *settleBatch) unlocked(ctx context.Context, conn dialect.Conn) ([]settle
 	ids = slices.Compact(ids)
 	rows, err := queryIDs[dialect.Row](ctx, s, conn, s.sql.Texts.LockFree, ids)
 	if err != nil || len(rows) == len(ids) {
-		return b.steps, err
+		return b.parts, err
 	}
 	free := setOf(rows)
 	others := slices.DeleteFunc(ids, func(id uuid.UUID) bool { return free[id] })
@@ -379,7 +379,7 @@ func (b *settleBatch) unlocked(ctx context.Context, conn dialect.Conn) ([]settle
 			b.locked[i] = true
 		}
 	}
-	return b.stepsOf(func(i int) bool { return !b.duplicate(i) && free[b.ss[i].TaskID] }), nil
+	return b.partsOf(func(i int) bool { return !b.duplicate(i) && free[b.ss[i].TaskID] }), nil
 }
 
 // SettleTx is Settle in the caller's transaction. It tries once, and waits for locked rows as long as the transaction's
@@ -446,7 +446,7 @@ func (b *settleBatch) more() bool {
 // mayPoison reports whether the batch may move tasks to POISON.
 func (b *settleBatch) mayPoison() bool {
 	return slices.ContainsFunc(b.ss, func(x SettleRow) bool {
-		return x.Event == state.PoisonIt || x.Event == state.Fail && !x.AttemptsLeft && (x.After != nil || !x.At.IsZero())
+		return x.Event == state.PoisonEvent || x.Event == state.Fail && !x.AttemptsLeft && (x.After != nil || !x.At.IsZero())
 	})
 }
 
@@ -466,7 +466,7 @@ func (b *settleBatch) notice(ctx context.Context, conn dialect.Conn) (err error)
 	return err
 }
 
-// endsInWorkflow reports whether the settlement may change what other tasks of a workflow wait for.
+// endsInWorkflow reports whether the settlement may affect other tasks of a workflow that wait for the task.
 func (x *SettleRow) endsInWorkflow() bool {
 	return InWorkflow(x.TaskID) && x.Event != state.Release && (x.Remove || isNeeded(x.TaskID))
 }

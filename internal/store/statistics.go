@@ -18,12 +18,11 @@ import (
 )
 
 // Statistics over time are rows of one table. Each worker adds a row for each minute in which it was busy, under its
-// own name as the source, and the sampler one for each queue; step 0 means such a row. A row never changes. RollUp
+// own name as the source, and the sampler one for each queue. These rows have period 0. A row never changes. RollUp
 // adds the rows of all sources up to rows of minutes, those to rows of hours and these to rows of days, each once the
-// period is final. A record has the times up to which that is done, the cursors. A reader takes the rows of a step up
-// to its cursor, and those of the shorter steps for the time after it. Each sample also adds a row that is of no queue,
-// so that a minute in which it found no tasks differs from one without a sample. These rows are added up like all the
-// others.
+// period is final. A record has the times up to which that is done, the cursors. A reader takes the rows of a period up
+// to its cursor, and rows of shorter periods for the time after it. Each sample also adds a row of no queue, so that a
+// minute in which it found no tasks differs from one without a sample. These rows are added up like all the others.
 
 const (
 	second = int64(time.Second / time.Microsecond)
@@ -37,8 +36,8 @@ const (
 
 	// ReportsUntil is how long after a minute its reports may come.
 	ReportsUntil = 10 * time.Minute
-	// The sampler counts tasks up to sampleAll of each state in all queues, which it divides by the number of queues, but
-	// at most sampleMost and at least sampleLeast of each queue.
+	// The sampler counts tasks up to sampleAll of each state in all queues, which it divides by the number of queues,
+	// but at most sampleMost and at least sampleLeast of each queue.
 	sampleAll, sampleMost, sampleLeast = 100_000, 10_000, 100
 	// sampleEnqueued is how many tasks of all queues it counts that were enqueued in a minute. If there are more, it
 	// counts an equal share of them in each of sampleParts of the minute.
@@ -47,25 +46,25 @@ const (
 	maxSeriesRows = 200_000
 )
 
-// A level is a length of periods: its rows are the totals of those of the level before. keep is how long its rows are
+// A level is a length of periods: its rows are totals of the rows of the level before. keep is how long its rows are
 // kept at least.
 type level struct {
-	step int64 // as stored, in seconds
-	keep time.Duration
+	seconds int64 // the period, as stored
+	keep    time.Duration
 }
 
 // period is the length of a level's periods in microseconds.
-func (l level) period() int64 { return max(l.step*second, minute) }
+func (l level) period() int64 { return max(l.seconds*second, minute) }
 
 // levels are in order. The reports of workers are kept a while after they were added up, for readers that have read the
 // cursors before.
 var levels = []level{{0, time.Hour}, {60, 48 * time.Hour}, {3600, 60 * 24 * time.Hour}, {86400, 730 * 24 * time.Hour}}
 
-// cursors are the times before which the totals of a level are there and final, by its step.
+// cursors are the times before which the totals of a level are there and final, by its period.
 type cursors map[int64]int64
 
-// AddReport adds what a source did in the minute that began at p.Since. A source adds one report for each minute; a
-// second one changes nothing, so a call whose answer was lost can be repeated.
+// AddReport adds the counts of a source in the minute that began at p.Since. A source adds one report for each minute;
+// a second one changes nothing, so a call whose answer was lost can be repeated.
 func (s *Store) AddReport(ctx context.Context, source string, p series.Period) error {
 	return s.AddReports(ctx, source, []series.Period{p})
 }
@@ -88,11 +87,11 @@ func (s *Store) AddReports(ctx context.Context, source string, ps []series.Perio
 	return err
 }
 
-func statisticsArgs(step int64, source string, ps []series.Period) dialect.Args {
+func statisticsArgs(seconds int64, source string, ps []series.Period) dialect.Args {
 	rows := make([]sqlrun.StatisticsRow, len(ps))
 	for i := range ps {
 		p := &ps[i]
-		rows[i] = sqlrun.StatisticsRow{Queue: p.Queue, Step: step, Since: p.Since, Source: source,
+		rows[i] = sqlrun.StatisticsRow{Queue: p.Queue, Period: seconds, Since: p.Since, Source: source,
 			Enqueued: p.Enqueued, Started: p.Started, Completed: p.Completed, Failed: p.Failed, Poisoned: p.Poisoned,
 			Released: p.Released, Created: p.Created, Processing: p.Processing, Error: p.Error, Poison: p.Poison,
 			Due: p.Due, Parked: p.Parked, OldestDue: p.OldestDue,
@@ -153,11 +152,11 @@ type Series struct {
 	Samples map[int64]int64 // how many were taken in the period that begins at a time, of all queues
 }
 
-// Series returns the statistics of a queue, or of all queues if queue is empty, in periods of step, a multiple of a
-// minute, that begin at multiples of it, from the one that has from to the one before to. It returns ErrOption if it
-// had to read more than maxSeriesRows rows.
-func (s *Store) Series(ctx context.Context, queue string, from, to time.Time, step time.Duration) (Series, error) {
-	at, end, length := floor(from.UnixMicro(), step.Microseconds()), to.UnixMicro(), step.Microseconds()
+// Series returns the statistics of a queue, or of all queues if queue is empty, from the period that includes from to
+// the one before to. Periods have this length, a multiple of a minute, and begin at multiples of it. It returns
+// ErrOption if it had to read more than maxSeriesRows rows.
+func (s *Store) Series(ctx context.Context, queue string, from, to time.Time, period time.Duration) (Series, error) {
+	at, end, length := floor(from.UnixMicro(), period.Microseconds()), to.UnixMicro(), period.Microseconds()
 	out, err := read(sqlrun.Slow(ctx), s, func(ctx context.Context, conn dialect.Conn) (sums, error) {
 		out := sums{}
 		done, _, err := s.readCursors(ctx, conn)
@@ -168,7 +167,7 @@ func (s *Store) Series(ctx context.Context, queue string, from, to time.Time, st
 				continue
 			}
 			if i > 0 {
-				before = min(before, done[l.step])
+				before = min(before, done[l.seconds])
 			}
 			if from >= before {
 				continue
@@ -178,7 +177,7 @@ func (s *Store) Series(ctx context.Context, queue string, from, to time.Time, st
 				err = out.add(rows, length)
 			}
 			if most -= len(rows); most < 0 {
-				return out, fmt.Errorf("%w: a series of more than %d rows; take one queue, a shorter time or a longer step",
+				return out, fmt.Errorf("%w: a series of more than %d rows; take one queue, a shorter time or a longer period",
 					errs.ErrOption, maxSeriesRows)
 			}
 			from = before
@@ -195,11 +194,11 @@ func (s *Store) Series(ctx context.Context, queue string, from, to time.Time, st
 	return Series{out.sorted(), taken}, err
 }
 
-// statistics returns at most so many rows of a level that began in some time: the samples, and those of a queue or of
+// statistics returns up to most rows of a level that began in some time: the samples, and the rows of a queue or of
 // all.
 func (s *Store) statistics(ctx context.Context, conn dialect.Conn, l level, queue string, from, until int64, most int) (
 	[]sqlrun.StatisticsRow, error) {
-	args, text := dialect.Args{"step": l.step, "from": from, "until": until, "limit": int64(most)},
+	args, text := dialect.Args{"period": l.seconds, "from": from, "until": until, "limit": int64(most)},
 		s.sql.Texts.Statistics
 	if queue != "" {
 		args["queue"], args["samples"], text = queue, samples, s.sql.Texts.StatisticsOf
@@ -230,7 +229,7 @@ func (s *Store) Sample(ctx context.Context, since int64, without func(queue stri
 	if err != nil {
 		return err
 	}
-	// The sample's own row has a histogram, so that the sums of the numbers over all queues are those of tasks.
+	// The sample's own row has a histogram, so the sums of the numbers over all queues count tasks only.
 	rows := []series.Period{{Queue: samples, Since: since, Counts: series.Counts{RunTime: series.Histogram{1}}}}
 	add := func(queue string, d series.Depth) {
 		p := series.Period{Queue: queue, Since: since, Depth: d}
@@ -265,7 +264,7 @@ func (s *Store) countSome(ctx context.Context) ([]QueueStats, error) {
 }
 
 // countEnqueued counts the tasks of a minute by their ids, which begin with the time. If there are more than
-// sampleEnqueued, it counts in each part of the minute those of its first moments, and multiplies.
+// sampleEnqueued, it counts the first moments of each part of the minute, and multiplies.
 func (s *Store) countEnqueued(ctx context.Context, since int64) (map[string]int64, error) {
 	out := map[string]int64{}
 	begin := time.UnixMicro(since)
@@ -307,7 +306,7 @@ func (s *Store) addEnqueued(ctx context.Context, out map[string]int64, begin, un
 
 // RollUp adds up the periods that are final at a time by the database's clock, and removes rows whose retention has
 // passed. Calls at the same time do not count anything twice. If the clock was ahead and is right again, RollUp adds
-// hours and days up again; it leaves out what came later for the minutes that it had added up too early.
+// hours and days up again; it leaves out later reports for the minutes that it had added up too early.
 func (s *Store) RollUp(ctx context.Context, now int64) error {
 	ctx = sqlrun.Slow(ctx)
 	done, err := read(ctx, s, func(ctx context.Context, conn dialect.Conn) (cursors, error) {
@@ -330,8 +329,8 @@ func (s *Store) RollUp(ctx context.Context, now int64) error {
 
 // final returns the time before which all rows of a level are there, in whole periods of the next level.
 func (c cursors) final(from, to level, now int64) int64 {
-	until := c[from.step]
-	if from.step == 0 {
+	until := c[from.seconds]
+	if from.seconds == 0 {
 		until = now - ReportsUntil.Microseconds() - minute
 	}
 	return floor(until, to.period())
@@ -340,7 +339,7 @@ func (c cursors) final(from, to level, now int64) int64 {
 // pending reports whether rollUpOne has something to do: a period to add up, or a cursor in the future, which comes
 // from a clock that was ahead.
 func (c cursors) pending(from, to level, now int64) bool {
-	return c[to.step] < c.final(from, to, now) || c[to.step] > now
+	return c[to.seconds] < c.final(from, to, now) || c[to.seconds] > now
 }
 
 // rollUpOne adds up the next period of a level from the rows of the level before, and moves the cursor behind it. It
@@ -360,26 +359,26 @@ func (s *Store) rollUpOne(ctx context.Context, conn dialect.Conn, from, to level
 	if !done.pending(from, to, now) { // another call has done it
 		return done, nil
 	}
-	if done[to.step] > now {
-		done[to.step] = final
-		if from.step > 0 { // minutes and hours are kept for days, the reports of workers are not
-			args := dialect.Args{"step": to.step, "from": final, "until": int64(math.MaxInt64)}
+	if done[to.seconds] > now {
+		done[to.seconds] = final
+		if from.seconds > 0 { // minutes and hours are kept for days, the reports of workers are not
+			args := dialect.Args{"period": to.seconds, "from": final, "until": int64(math.MaxInt64)}
 			if _, err := s.sql.Exec(ctx, conn, s.sql.Texts.DropStatistics, args); err != nil {
 				return nil, err
 			}
 		}
 		return done, s.putCursors(ctx, conn, r, exists, done)
 	}
-	next, err := s.oldest(ctx, conn, from, done[to.step])
+	next, err := s.oldest(ctx, conn, from, done[to.seconds])
 	if err != nil {
 		return nil, err
 	}
 	if next == nil || *next >= final {
-		done[to.step] = final
+		done[to.seconds] = final
 		return done, s.putCursors(ctx, conn, r, exists, done)
 	}
 	begin := floor(*next, to.period())
-	done[to.step] = begin + to.period()
+	done[to.seconds] = begin + to.period()
 	// The totals are there already if a clock was ahead.
 	rows, err := s.statistics(ctx, conn, to, "", begin, begin+to.period(), 1)
 	if err != nil {
@@ -397,7 +396,7 @@ func (s *Store) rollUpOne(ctx context.Context, conn dialect.Conn, from, to level
 		return nil, err
 	}
 	ps := totals.sorted()
-	args := statisticsArgs(to.step, total, ps)
+	args := statisticsArgs(to.seconds, total, ps)
 	_, err = s.sql.ExecBatch(ctx, conn, s.sql.Texts.AddStatistics, args, len(ps))
 	if s.sql.Class(err) == dialect.Duplicate { // another call has done so before there was a record to lock
 		return nil, errKVBusy
@@ -419,7 +418,7 @@ func (s *Store) putCursors(ctx context.Context, conn dialect.Conn, old Record, e
 // oldest returns when the first row of a level began at a time or later, or nil if there is none.
 func (s *Store) oldest(ctx context.Context, conn dialect.Conn, l level, from int64) (*int64, error) {
 	rows, err := sqlrun.QueryAs[sqlrun.TimeRow](ctx, s.sql, conn, s.sql.Texts.OldestStatistics,
-		dialect.Args{"step": l.step, "from": from})
+		dialect.Args{"period": l.seconds, "from": from})
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
@@ -432,7 +431,7 @@ func (s *Store) dropStatistics(ctx context.Context, now int64, done cursors) (er
 	for i, l := range levels {
 		before := now - l.keep.Microseconds()
 		if i+1 < len(levels) {
-			before = min(before, done[levels[i+1].step])
+			before = min(before, done[levels[i+1].seconds])
 		}
 		for more := true; more && err == nil; {
 			err = s.writeTx(ctx, func(ctx context.Context, conn dialect.Conn, _ bool) error {
@@ -440,7 +439,7 @@ func (s *Store) dropStatistics(ctx context.Context, now int64, done cursors) (er
 				if more = err == nil && first != nil && *first < before; !more {
 					return err
 				}
-				args := dialect.Args{"step": l.step, "from": int64(0), "until": min(before, *first+dropPeriods*l.period())}
+				args := dialect.Args{"period": l.seconds, "from": int64(0), "until": min(before, *first+dropPeriods*l.period())}
 				_, err = s.sql.Exec(ctx, conn, s.sql.Texts.DropStatistics, args)
 				return err
 			})

@@ -122,8 +122,8 @@ const countAtOnce, nextAtOnce = 50, 200
 // client has found before.
 func StatsStatements(queues int) int { return 2 + queues/nextAtOnce + max(queues-1, 0)/countAtOnce }
 
-// findQueues finds the queues. It asks for the next queue after each one that this client found before, by few
-// statements, and then for the next one after each that is new.
+// findQueues finds the queues. It queries the next queue after each one that this client found before, by few
+// statements, and then the next one after each new queue.
 func (c *counter) findQueues(ctx context.Context) error {
 	known, next := []string{""}, map[string]string{}
 	if before := c.s.statsQueues.Load(); before != nil {
@@ -157,7 +157,7 @@ func (c *counter) findQueues(ctx context.Context) error {
 	return nil
 }
 
-// countQueues counts some queues. For states that have no index, it counts those of all queues together, and so may
+// countQueues counts some queues. For states without an index, it counts the tasks of all queues together, and so may
 // find others.
 func (c *counter) countQueues(ctx context.Context, limit int, queues ...string) error {
 	st := c.s.sql.Texts
@@ -189,7 +189,7 @@ func (c *counter) countQueues(ctx context.Context, limit int, queues ...string) 
 	return nil
 }
 
-// count adds what a statement of counts returns, and reports whether it stopped at its limit.
+// count adds the counts that a statement returns, and reports whether it stopped at its limit.
 func (c *counter) count(ctx context.Context, text string, args dialect.Args) (cut bool, err error) {
 	rows, err := sqlrun.QueryAs[sqlrun.CountRow](ctx, c.s.sql, c.conn, text, args)
 	for _, r := range rows {

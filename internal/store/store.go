@@ -1,6 +1,6 @@
 // Package store has one typed method for each operation on dbq's tables. It binds the values of the dialect's
 // statements, retries calls that can succeed on another try, and determines the outcome if an answer was lost. Higher
-// layers contain no SQL. Its errors are raw, or those of package errs: the caller wraps them.
+// layers contain no SQL. Its errors are raw, or from package errs: the caller wraps them.
 package store
 
 import (
@@ -73,11 +73,11 @@ func (s *Store) Close() (wasOpen bool) { return !s.closed.Swap(true) }
 // Closed reports whether Close was called.
 func (s *Store) Closed() bool { return s.closed.Load() }
 
-// Retried counts the tries that were repeated, and Conflicts those of them that ended in a conflict.
+// Retried counts the repeated tries, and Conflicts the tries among them that ended in a conflict.
 func (s *Store) Retried() int64   { return s.retried.Load() }
 func (s *Store) Conflicts() int64 { return s.conflicts.Load() }
 
-// Server returns what the probe found.
+// Server returns the result of the probe.
 func (s *Store) Server() dialect.Server { return s.sql.Server }
 
 // Pool returns the pools that the store works on.
@@ -89,7 +89,8 @@ func (s *Store) DialectName() string { return s.sql.Dialect.Name() }
 // Class returns the class of an error of the store.
 func (s *Store) Class(err error) dialect.Class { return s.sql.Class(err) }
 
-// Backdated tells the dialect that this client has added tasks that have been due for that long; see dialect.Searcher.
+// Backdated informs the dialect that this client has added tasks that have been due for that long; see
+// dialect.Searcher.
 func (s *Store) Backdated(queue string, by time.Duration) { s.sql.Backdated(queue, by) }
 
 // BeginTx begins a transaction of the program; see sqlrun.Session.BeginTx.

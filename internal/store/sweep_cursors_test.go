@@ -12,11 +12,11 @@ import (
 func TestSweepsAreBounded(t *testing.T) {
 	t.Parallel()
 	var s sweeps
-	for i := range 2 * memoryMost {
+	for i := range 2 * maxCached {
 		s.begin(sweepKey{fmt.Sprint(i), state.Completed, false}, time.Hour)
 	}
-	if len(s.at.all) != memoryMost {
-		t.Errorf("%d cursors are remembered, want %d", len(s.at.all), memoryMost)
+	if len(s.at.all) != maxCached {
+		t.Errorf("%d cursors are remembered, want %d", len(s.at.all), maxCached)
 	}
 }
 

@@ -25,7 +25,7 @@ type Unique struct {
 	MaxWait    time.Duration // how long after its creation a task may be due because of others; 0 is no bound
 }
 
-// OnConflict is what a task does with the one that excludes it.
+// OnConflict is the effect of a task on the one that excludes it.
 type OnConflict string
 
 // What a task does with the one that excludes it.
@@ -82,7 +82,7 @@ type uniqueBatch struct {
 	queue   string
 	own     bool        // the transaction is dbq's own
 	rows    []InsertRow // in the caller's order
-	now     int64       // the database's clock, if a due time is to be computed
+	now     int64       // the database's clock, if a due time must be computed
 	keys    []*uniqueKey
 	locked  map[uuid.UUID]dialect.Row // tasks
 	changes map[uuid.UUID]*taskChange
@@ -106,9 +106,9 @@ type uniqueKey struct {
 	fresh bool           // this batch has added it
 }
 
-// taskChange is what a batch does to a waiting task.
+// taskChange is the effect of a batch on a waiting task.
 type taskChange struct {
-	by  *InsertRow // what replaces its payload; nil if nothing does
+	by  *InsertRow // replaces its payload; nil keeps it
 	due int64
 }
 
@@ -152,7 +152,7 @@ func (b *uniqueBatch) checkIDs(ctx context.Context, conn dialect.Conn) error {
 	return inQueue(taken, b.queue)
 }
 
-// readClock reads the database's clock, if a due time is to be computed.
+// readClock reads the database's clock, if a due time must be computed.
 func (b *uniqueBatch) readClock(ctx context.Context, conn dialect.Conn) (err error) {
 	for i := range b.rows {
 		if u := b.rows[i].Unique; u != nil && (u.Period > 0 || u.Window > 0 || u.OnConflict != Keep) {
@@ -206,7 +206,7 @@ func (b *uniqueBatch) findKeys(ctx context.Context, conn dialect.Conn) error {
 	return nil
 }
 
-// key is the key of a row. The period is that of the due time, which the row then has.
+// key is the key of a row. The due time, which the row then has, determines the period.
 func (b *uniqueBatch) key(r *InsertRow) *uniqueKey {
 	u := r.Unique
 	k := &uniqueKey{scope: "pending", name: u.Key, unfinished: u.Unfinished, winner: -1}
@@ -279,9 +279,9 @@ func (b *uniqueBatch) add(ctx context.Context, conn dialect.Conn) error {
 	return nil
 }
 
-// setKeys gives the keys to the tasks that were added. A key of a task whose reference was taken stays as it was, and
-// those of the batch that it would have excluded are duplicates, too. If an id was taken since checkIDs, its key may be
-// that of another call with this id, and setKeys returns ErrConflict.
+// setKeys gives the keys to the tasks that were added. A key of a task whose reference was taken stays as it was. Tasks
+// of the batch that it would have excluded are duplicates, too. If an id was taken since checkIDs, its key may belong
+// to another call with this id, and setKeys returns ErrConflict.
 func (b *uniqueBatch) setKeys(ctx context.Context, conn dialect.Conn) error {
 	var set []sqlrun.KeyRow
 	var unused []uuid.UUID
@@ -415,8 +415,8 @@ type changedTask struct {
 }
 
 // searchLost reports whether the batch has happened, after the answer to its commit was lost. Like the search for plain
-// tasks, it looks for what only this batch can have written; see insertBatch.searchLost. A batch that has only changed
-// waiting tasks leaves no such trace.
+// tasks, it looks for values that only this batch can have written; see insertBatch.searchLost. A batch that has only
+// changed waiting tasks leaves no such trace.
 func (b *uniqueBatch) searchLost(ctx context.Context, conn dialect.Conn) (happened bool, err error) {
 	var ids []uuid.UUID
 	given := map[uuid.UUID]bool{}
@@ -529,7 +529,7 @@ func (b *uniqueBatch) lockKeys(ctx context.Context, conn dialect.Conn) error {
 	return fmt.Errorf("%w: another transaction has taken the unique key", errs.ErrConflict)
 }
 
-// addKeys adds those of keys that were not found.
+// addKeys adds the keys that were not found.
 func (b *uniqueBatch) addKeys(ctx context.Context, conn dialect.Conn, keys []*uniqueKey) error {
 	var id, task dialect.Col[uuid.UUID]
 	var scope, name dialect.Col[string]
@@ -564,7 +564,7 @@ func (b *uniqueBatch) lockChanged(ctx context.Context, conn dialect.Conn) error 
 }
 
 // lockFree locks the tasks that some keys name. If others keep one of them locked, or it was removed, it returns
-// ErrConflict, and the transaction is to be repeated from findKeys.
+// ErrConflict, and the transaction must be repeated from findKeys.
 func (b *uniqueBatch) lockFree(ctx context.Context, conn dialect.Conn, keys []*uniqueKey) error {
 	ids := make([]uuid.UUID, len(keys))
 	for i, k := range keys {

@@ -19,7 +19,7 @@ import (
 )
 
 // The ids of the tasks of workflows are UUIDs of version 8 in the form of version 7, with a last bit that is 1 if other
-// tasks need the task. So a call knows without a query whether its tasks belong to workflows, and plain tasks cost
+// tasks need the task. So a call needs no query to find whether its tasks belong to workflows, and plain tasks cost
 // nothing.
 const (
 	workflowVersion = 0x80
@@ -56,8 +56,8 @@ func isNeeded(id uuid.UUID) bool { return InWorkflow(id) && id[15]&neededBit != 
 // Checkouts pass it like any task of the future.
 var WorkflowWaits = time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC)
 
-// Waits reports whether a row is a task that waits for others of its workflow.
-func Waits(r dialect.Row) bool {
+// Blocked reports whether a row is a task that waits for others of its workflow.
+func Blocked(r dialect.Row) bool {
 	return InWorkflow(r.ID) && r.State == state.Created && isWorkflowWait(r.Due)
 }
 
@@ -84,7 +84,7 @@ type WorkflowChange struct {
 	Tasks []uuid.UUID
 }
 
-// FollowUp is what is left to do after a call has been committed. Without it, workers find it later.
+// FollowUp is the work that remains after a call has been committed. Without it, workers find it later.
 type FollowUp struct {
 	Notices
 	Changes []WorkflowChange
@@ -149,13 +149,13 @@ func (s *Store) changeWorkflows(ctx context.Context, conn dialect.Conn, to state
 	return nil, nil
 }
 
-// WorkflowPage is a part of a workflow: some of its tasks, by id, and what needs them.
+// WorkflowPage is a part of a workflow: some of its tasks, by id, and the tasks that need them.
 type WorkflowPage struct {
 	Tasks []sqlrun.WorkflowRow
 	Needs []sqlrun.NeedRow
 }
 
-// ReadWorkflow reads up to limit tasks of a workflow above after, and at most needs of what needs them.
+// ReadWorkflow reads up to limit tasks of a workflow above after, and at most needs of the dependencies on them.
 func (s *Store) ReadWorkflow(ctx context.Context, workflow, after uuid.UUID, limit, needs int) (
 	WorkflowPage, error) {
 	return read(ctx, s, func(ctx context.Context, conn dialect.Conn) (p WorkflowPage, err error) {
@@ -209,9 +209,9 @@ func (s *Store) unneeded(ctx context.Context, conn dialect.Conn, ids []uuid.UUID
 	return slices.DeleteFunc(slices.Clone(ids), func(id uuid.UUID) bool { return needed[id] }), nil
 }
 
-// leaveWorkflows removes what workflows keep of tasks that are removed. A failed task that is removed is no longer
-// needed: what was cancelled with it can be reenqueued, and runs. What is reenqueued meanwhile becomes due here. The
-// rows of the tasks are locked first, as by advance, so that of the two only one counts what they were needed for.
+// leaveWorkflows deletes the workflow rows of removed tasks. Steps no longer wait for a removed task: one that was
+// cancelled because of it runs if it is reenqueued, and one that is already waiting becomes due now. It locks the
+// tasks' rows first, as advance does, so that only one of the two counts the steps that needed them.
 func (s *Store) leaveWorkflows(ctx context.Context, conn dialect.Conn, removed []uuid.UUID) error {
 	ids := only(removed, InWorkflow)
 	if len(ids) == 0 {
@@ -257,7 +257,7 @@ type NewWorkflowTask struct {
 	OnFailure int
 }
 
-// SetIDs turns the ids of the tasks, which are new, into those of tasks of a workflow.
+// SetIDs turns the new tasks' ids into ids of a workflow's tasks.
 func (w *NewWorkflow) SetIDs() {
 	needed := make([]bool, len(w.Tasks))
 	for i := range w.Tasks {
@@ -271,7 +271,7 @@ func (w *NewWorkflow) SetIDs() {
 }
 
 // AwaitLaterIDs waits until the next millisecond if a task has a key: an id of version 8 is higher than all of version
-// 7 of the same millisecond, and what this client enqueues next must come after it in the order of its key.
+// 7 of the same millisecond, and this client's next tasks must come after it in the order of its key.
 func (w *NewWorkflow) AwaitLaterIDs() {
 	last := time.Time{}
 	for i := range w.Tasks {
@@ -389,7 +389,7 @@ func (a *advance) promote(ctx context.Context, conn dialect.Conn, ready []sqlrun
 	var id dialect.Col[uuid.UUID]
 	var at dialect.Col[int64]
 	for _, w := range waiting {
-		if !Waits(w) { // an operator has acted on it
+		if !Blocked(w) { // an operator has acted on it
 			continue
 		}
 		r := rows[w.ID]
@@ -404,7 +404,7 @@ func (a *advance) promote(ctx context.Context, conn dialect.Conn, ready []sqlrun
 	return err
 }
 
-// cancel cancels what fails with a task. The tasks that need these in turn are a change of their own.
+// cancel cancels the tasks that fail with a task. The tasks that need these in turn are a change of their own.
 func (a *advance) cancel(
 	ctx context.Context, conn dialect.Conn, parent uuid.UUID, name string, children []uuid.UUID) error {
 	event, _ := state.Find(state.Cancel, state.Operator)
@@ -421,7 +421,7 @@ func (a *advance) cancel(
 	return nil
 }
 
-// holdBack makes reenqueued tasks wait again that need others, and records the change: what they need may have ended
+// holdBack makes reenqueued tasks wait again that need others, and records the change: their needs may have ended
 // meanwhile.
 func (s *Store) holdBack(ctx context.Context, conn dialect.Conn, moved []uuid.UUID) ([]WorkflowChange, error) {
 	rows, err := s.workflowTasks(ctx, conn, only(moved, InWorkflow))
@@ -451,10 +451,10 @@ const (
 	advanceNeeds = 1000
 	// changesAtOnce is how many records AdvanceWorkflows reads at a time.
 	changesAtOnce = 200
-	// blockedAtOnce is how many of them may be blocked until it reads all.
-	blockedAtOnce = 3
-	// advanceTimeout bounds the wait for tasks that other transactions have locked; briefTry is that of the first try, and
-	// loneTry that of each task by itself.
+	// lockedAtOnce is how many of them may be locked before it stops reading.
+	lockedAtOnce = 3
+	// advanceTimeout bounds the wait for tasks that other transactions have locked; briefTry bounds the first try, and
+	// loneTry the try of each task by itself.
 	advanceTimeout, briefTry, loneTry = 5 * time.Second, 250 * time.Millisecond, 2 * time.Second
 )
 
@@ -467,9 +467,9 @@ type Promoted struct {
 	After time.Duration
 }
 
-// Advance carries out what a change means for the workflows: tasks that need nothing more become due, and tasks that
-// need one in POISON are cancelled, unless they are to wait or to go on. It repeats what another call has done
-// without harm. promoted is called after each commit.
+// Advance applies a change to the workflows: tasks that need nothing more become due, and tasks that need one in POISON
+// are cancelled, unless they must wait or continue. It can repeat the work of another call without harm. promoted is
+// called after each commit.
 //
 // What is cancelled may cancel further tasks. These are changes of their own, so that each transaction is short, and
 // one follows the other in a loop, since a chain can have MaxSteps.
@@ -536,21 +536,21 @@ func advanceLarge(ctx context.Context, parent uuid.UUID, write func(*advance) er
 	return nil
 }
 
-// AdvanceWorkflows advances the workflows with changes that are at least age old: those of clients that have crashed,
-// or whose changes a caller's transaction has committed.
+// AdvanceWorkflows advances the workflows with changes that are at least age old: changes of clients that have crashed,
+// and changes that a caller's transaction has committed.
 //
 // Changes that cannot be carried out at once, because a transaction has locked one of their tasks, come last, in any
 // order: they delay no others.
 func (s *Store) AdvanceWorkflows(ctx context.Context, age time.Duration, promoted func([]Promoted)) (err error) {
 	tried := map[string]bool{}
 	for again := true; again; {
-		blocked, failed := s.advanceBriefly(ctx, age, tried, promoted)
+		locked, failed := s.advanceBriefly(ctx, age, tried, promoted)
 		again = false
-		rand.Shuffle(len(blocked), func(i, k int) { blocked[i], blocked[k] = blocked[k], blocked[i] })
-		for _, c := range blocked {
+		rand.Shuffle(len(locked), func(i, k int) { locked[i], locked[k] = locked[k], locked[i] })
+		for _, c := range locked {
 			one := s.advanceApart(ctx, c, promoted)
 			if one == nil {
-				again = true // what a brief try of a long chain has left is a change of its own
+				again = true // the rest of a brief try of a long chain is a change of its own
 			} else if errors.Is(one, context.DeadlineExceeded) {
 				break // another client is at it; the others have their turn in later searches
 			} else {
@@ -568,12 +568,12 @@ func (s *Store) AdvanceWorkflows(ctx context.Context, age time.Duration, promote
 // advanceBriefly tries each change that was not tried before for a moment, and returns those that take longer. As soon
 // as there are some, it reads all changes, in any order, so that the oldest ones do not keep it busy each time.
 func (s *Store) advanceBriefly(ctx context.Context, age time.Duration, tried map[string]bool,
-	promoted func([]Promoted)) (blocked []WorkflowChange, err error) {
+	promoted func([]Promoted)) (locked []WorkflowChange, err error) {
 	for limit := changesAtOnce; ; {
 		records, err := readRows[Record](ctx, s, s.sql.Texts.ListKV,
 			dialect.Args{"namespace": workflowNamespace, "limit": limit})
 		if err != nil {
-			return blocked, err
+			return locked, err
 		}
 		rand.Shuffle(len(records), func(i, k int) { records[i], records[k] = records[k], records[i] })
 		fresh := false
@@ -584,17 +584,17 @@ func (s *Store) advanceBriefly(ctx context.Context, age time.Duration, tried map
 				one := s.Advance(brief, c, promoted)
 				cancel()
 				if one != nil {
-					blocked = append(blocked, c)
+					locked = append(locked, c)
 				}
 			}
-			if ctx.Err() != nil || limit < maxRecords && len(blocked) > blockedAtOnce {
+			if ctx.Err() != nil || limit < maxRecords && len(locked) > lockedAtOnce {
 				break
 			}
 		}
 		switch {
 		case ctx.Err() != nil, len(records) < limit && !fresh, !fresh && limit == maxRecords:
-			return blocked, nil
-		case !fresh, len(blocked) > blockedAtOnce:
+			return locked, nil
+		case !fresh, len(locked) > lockedAtOnce:
 			limit = maxRecords
 		}
 	}
@@ -639,7 +639,7 @@ func (s *Store) AdvanceCommitted(ctx context.Context, name string, promoted func
 }
 
 // advance is one transaction of Advance. It locks the rows of the workflow's tasks, and counts in later statements, so
-// that of two tasks that end at once the later one finds that nothing more is needed.
+// when two tasks end at once, the later one finds that nothing more is needed.
 type advance struct {
 	s           *Store
 	parents     []uuid.UUID // that have changed
@@ -649,7 +649,7 @@ type advance struct {
 	record      string // is removed, unless ""
 
 	promoted []Promoted
-	further  []WorkflowChange // what follows from the cancelled tasks
+	further  []WorkflowChange // the changes of the cancelled tasks
 }
 
 func (a *advance) write(ctx context.Context, promoted func([]Promoted)) error {
@@ -757,7 +757,7 @@ func (a *advance) stillPoisoned(ctx context.Context, conn dialect.Conn, ids []uu
 	return out, err
 }
 
-// needs reads what still waits for parents.
+// needs reads the needs of tasks that still wait for parents.
 func (a *advance) needs(ctx context.Context, conn dialect.Conn, parents []uuid.UUID) ([]sqlrun.NeedRow, error) {
 	a.last = lastID
 	rows, err := sqlrun.QueryBatchAs[sqlrun.NeedRow](ctx, a.s.sql, conn, a.s.sql.Texts.WorkflowNeeds,
@@ -768,14 +768,14 @@ func (a *advance) needs(ctx context.Context, conn dialect.Conn, parents []uuid.U
 	return rows, err
 }
 
-// meet marks what needs the parents, if it does not fail with them.
+// meet marks the needs of children as met, unless these fail with the parents.
 func (a *advance) meet(ctx context.Context, conn dialect.Conn, parents []uuid.UUID, least int) error {
 	_, err := a.s.sql.ExecBatch(ctx, conn, a.s.sql.Texts.MeetNeeds, dialect.Args{
 		"id": dialect.Col[uuid.UUID](parents), "above": a.after, "last": a.last, "least": least}, len(parents))
 	return err
 }
 
-// countNeeds subtracts what was met from the needs of tasks, and returns those that need nothing more.
+// countNeeds subtracts the met needs of tasks, and returns the tasks that need nothing more.
 func (s *Store) countNeeds(ctx context.Context, conn dialect.Conn, met map[uuid.UUID]int64) (
 	ready []sqlrun.WorkflowRow, err error) {
 	byCount, all := map[int64][]uuid.UUID{}, make([]uuid.UUID, 0, len(met))

@@ -59,7 +59,7 @@ func encode(after time.Duration, w Wakeup) string {
 	return fmt.Sprintf("%d:%d%s", wholeMillis(max(after, 0)).Milliseconds(), w.tasks, mark)
 }
 
-// maxAnnounced limits the tasks of a part of a message, so that sums do not overflow: anybody can notify.
+// maxAnnounced limits the tasks of a part of a message, so that sums do not overflow: any session can notify.
 const maxAnnounced = 1 << 20
 
 // decode reads the parts of a message, as times from now. A part that cannot be read, for example from another

@@ -193,7 +193,7 @@ func testTwoFirstCheckouts(t *testing.T) {
 	}
 }
 
-// A checkout that fills up reports when its own keys may go on, which may be later than those of the one before.
+// A checkout that fills up reports when its own keys may go on, which may be later than the keys of the one before.
 func TestLaterExpectationKeepsAnEarlierOne(t *testing.T) {
 	t.Parallel()
 	h, ws := join(t, 1)

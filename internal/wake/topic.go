@@ -24,11 +24,11 @@ type topic struct {
 	name      string
 	broadcast bool // a wake-up is for all waiters, whether they wait or not
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the following fields
 	waiters []*Waiter
 	waiting []*Waiter // waiters that wait, the longest-waiting first
 
-	// missed is the number of tasks for which no waiter waited; serial is that of the last one.
+	// missed is the number of tasks for which no waiter waited; serial is the serial number of the last one.
 	missed Wakeup
 	serial uint64
 
@@ -39,8 +39,8 @@ type topic struct {
 	schedule schedule
 	timer    *time.Timer
 
-	// If several processes know of the same tasks, those that came too late back off the next time, and the one that was
-	// first does not.
+	// If several processes know of the same tasks, those that came too late back off the next time, and the one that
+	// was first does not.
 	backoff      time.Duration
 	backoffUntil time.Duration
 	late         int // how often in a row it came too late

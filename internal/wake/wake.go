@@ -1,6 +1,6 @@
 // Package wake wakes workers when tasks may be due, and when operators change settings or send commands. It wakes the
-// workers of this process through a hub that all clients of the same tables share, and those of other processes by
-// the database's notifications, if the engine has them.
+// workers of this process through a hub that all clients of the same tables share, and the workers of other processes
+// by the database's notifications, if the engine has them.
 //
 // Wake-ups are best effort: they may be spurious or missed, so workers also poll.
 //
@@ -8,10 +8,10 @@
 //
 //	hub       the waiters of this process for a set of tables, by topic; shared by their clients
 //	topic     the waiters for one queue's tasks, control or revocations: its waiters, missed wake-ups, and due times
-//	Waiter    what a worker waits on
+//	Waiter    wakes one waiting worker
 //	schedule  the times when a topic's tasks become due
-//	notifier  sends what no waiter of this process waited for to other processes, coalesced
-//	listener  receives what other processes send, and hands it to the hub
+//	notifier  sends tasks that no waiter of this process waited for to other processes, coalesced
+//	listener  receives the notifications of other processes, and passes them to the hub
 package wake
 
 import (
@@ -26,7 +26,7 @@ import (
 
 // Options are the dependencies of a Waker besides the store.
 type Options struct {
-	// Tables tells the clients of this process that use the same tables from others.
+	// Tables identifies the tables, so that the clients of this process that use the same ones share a hub.
 	Tables Tables
 	// NoNotify turns notifications off: the client neither sends nor receives them.
 	NoNotify bool

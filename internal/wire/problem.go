@@ -231,7 +231,7 @@ var sentinels = []Kind{
 // Sentinels returns the problems of errors, specific ones before those that they match, too.
 func Sentinels() []Kind { return sentinels }
 
-// means has what a client reports a problem as, in addition to its Err.
+// means has further errors that a client reports a problem as, besides its Err.
 var means = map[string]error{
 	NoDatabase.Name: dbq.ErrNoDatabase, Unauthenticated.Name: dbq.ErrDenied, Forbidden.Name: dbq.ErrDenied,
 	CrossOrigin.Name: dbq.ErrDenied, Unchecked.Name: dbq.ErrUnavailable, BodyTooLarge.Name: dbq.ErrInvalid,

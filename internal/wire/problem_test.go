@@ -25,7 +25,7 @@ func TestEveryProblemIsFoundByItsName(t *testing.T) {
 }
 
 // TestProblemsOfHTTPHaveErrors checks that a program can handle the problems of HTTP by the errors of package dbq. Only
-// those of a wrong path have none: no error of package dbq means that.
+// problems of a wrong path have none: no error of package dbq means that.
 func TestProblemsOfHTTPHaveErrors(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -75,7 +75,7 @@ var lastTime = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 // SettlementOf returns a settlement as it is sent. The result is cut as the database would cut it.
 func SettlementOf(of dbq.Settlement) Settlement {
 	o, s := of.Outcome, Settlement{Extension: ExtensionOf(of.Lease)}
-	in, at := access.When(o)
+	in, at := access.Delay(o)
 	if at.After(lastTime) {
 		at = lastTime
 	}
@@ -91,7 +91,7 @@ func SettlementOf(of dbq.Settlement) Settlement {
 	case event == state.Release:
 		s.Outcome, s.Delay = "release", duration.Seconds(in)
 		return s
-	case event == state.PoisonIt:
+	case event == state.PoisonEvent:
 		s.Outcome = "poison"
 	case o.Retries():
 		s.Outcome, s.Delay, s.RetryAt = "retry", duration.Seconds(in), at

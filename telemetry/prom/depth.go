@@ -50,7 +50,7 @@ type depth struct {
 	last snapshot
 }
 
-// snapshot is what was read from the database, by label.
+// snapshot has the numbers that were read from the database, by label.
 type snapshot struct {
 	stats   []admin.QueueStats
 	paused  map[string]bool      // for queues that have tasks or are paused
@@ -112,7 +112,7 @@ func oneIf(is bool) float64 {
 	return 0
 }
 
-// read returns what the database has. It reads it at most once in statsEvery.
+// read returns the numbers of the database. It reads them at most once in statsEvery.
 func (d *depth) read() (snapshot, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

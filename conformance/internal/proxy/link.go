@@ -14,7 +14,7 @@ const AnswerPause = 15 * time.Millisecond
 // link is one connection through the proxy.
 type link struct {
 	client, server net.Conn
-	asking         bool        // what passed last came from the client
+	requesting     bool        // the last bytes came from the client
 	cutTimer       *time.Timer // not nil: answers are kept back, and the timer cuts
 	keep           int         // bytes of the answer that are not kept back
 	cutting        bool        // the client gets nothing more
@@ -82,7 +82,7 @@ func pump(from io.Reader, pass func([]byte) error) {
 
 var errCut = errors.New("cut")
 
-// toServer passes what a client sent, unless this is the moment.
+// toServer passes a client's bytes on, unless this is the moment.
 func (p *Proxy) toServer(l *link, b []byte) error {
 	p.wait()
 	p.mu.Lock()
@@ -91,8 +91,8 @@ func (p *Proxy) toServer(l *link, b []byte) error {
 		return nil
 	}
 	hit := false
-	if !l.asking {
-		l.asking = true
+	if !l.requesting {
+		l.requesting = true
 		p.requests++
 		if l.after > 0 {
 			l.after--
@@ -145,12 +145,11 @@ func (p *Proxy) toServer(l *link, b []byte) error {
 	return err
 }
 
-// toClient passes what the server answered, unless the answer is to be lost: then the cut comes when the answer has
-// ended.
+// toClient passes the server's answer on, unless it is to be lost: then the cut comes when the answer has ended.
 func (p *Proxy) toClient(l *link, b []byte) error {
 	p.wait()
 	p.mu.Lock()
-	l.asking = false
+	l.requesting = false
 	if l.stranded {
 		b = nil
 	}

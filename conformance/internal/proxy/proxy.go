@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// A Proxy stands between clients and a server and breaks their connections at chosen moments. It knows no protocol: a
-// request is the bytes that a client sends before it receives an answer. Its methods may be called from several
-// goroutines.
+// A Proxy stands between clients and a server and breaks their connections at chosen moments. It interprets no
+// protocol: a request is the bytes that a client sends before it receives an answer. Its methods may be called from
+// several goroutines.
 type Proxy struct {
 	listener net.Listener
 	target   string
@@ -86,7 +86,7 @@ func (p *Proxy) Set(r Rule) {
 	defer p.mu.Unlock()
 	p.rule, p.fired, p.cut, p.sent, p.requests = r, false, false, 0, 0
 	for l := range p.links {
-		l.asking = false
+		l.requesting = false
 	}
 }
 
@@ -97,8 +97,8 @@ func (p *Proxy) Fired() bool {
 	return p.fired && (p.cut || !p.rule.LoseAnswer || p.rule.Stall)
 }
 
-// Heal ends the rule, what GoDown and Stall began, and the refusal of new connections. A link whose answer is lost is
-// still cut, and no other. It reports whether the rule was applied.
+// Heal ends the rule, the effects of GoDown and Stall, and the refusal of new connections. A link whose answer is lost
+// is still cut, and no other. It reports whether the rule was applied.
 func (p *Proxy) Heal() bool {
 	p.mu.Lock()
 	fired := p.fired
@@ -159,7 +159,7 @@ func (p *Proxy) Strand() {
 	}
 }
 
-// resume lets pass what was stalled.
+// resume passes the stalled bytes on.
 func (p *Proxy) resume() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -13,17 +13,17 @@ import (
 	"github.com/dbq-go/dbq/internal/check"
 )
 
-// echo is a server that answers each line with itself, and remembers what it was asked.
+// echo is a server that answers each line with itself, and remembers the lines.
 type echo struct {
 	net.Listener
-	asked   chan string
-	running sync.WaitGroup
+	received chan string
+	running  sync.WaitGroup
 }
 
 func newEcho(t *testing.T) *echo {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check.OK(t, err)
-	e := &echo{Listener: l, asked: make(chan string, 100)}
+	e := &echo{Listener: l, received: make(chan string, 100)}
 	t.Cleanup(func() { l.Close() })
 	e.running.Go(func() {
 		for {
@@ -36,7 +36,7 @@ func newEcho(t *testing.T) *echo {
 				for in := bufio.NewReader(c); ; {
 					line, err := in.ReadString('\n')
 					if line != "" {
-						e.asked <- line
+						e.received <- line
 					}
 					if err != nil {
 						return
@@ -51,12 +51,12 @@ func newEcho(t *testing.T) *echo {
 	return e
 }
 
-// heard ends the server and returns everything that reached it. Its connections must have been closed.
-func (e *echo) heard() (all string) {
+// got ends the server and returns everything that reached it. Its connections must have been closed.
+func (e *echo) got() (all string) {
 	e.Close()
 	e.running.Wait()
-	for len(e.asked) > 0 {
-		all += <-e.asked
+	for len(e.received) > 0 {
+		all += <-e.received
 	}
 	return all
 }
@@ -83,10 +83,10 @@ func dial(t *testing.T, p *Proxy) caller {
 	return caller{conn, bufio.NewReader(conn)}
 }
 
-// ask sends a line and returns the answer, within a time that only a stalled server exceeds.
-func (c caller) ask(line string) (string, error) { return c.askWithin(line, time.Minute) }
+// exchange sends a line and returns the answer, within a time that only a stalled server exceeds.
+func (c caller) exchange(line string) (string, error) { return c.exchangeWithin(line, time.Minute) }
 
-func (c caller) askWithin(line string, limit time.Duration) (string, error) {
+func (c caller) exchangeWithin(line string, limit time.Duration) (string, error) {
 	if err := c.SetDeadline(time.Now().Add(limit)); err != nil {
 		return "", err
 	}
@@ -101,7 +101,7 @@ func TestProxyCutsAtItsRule(t *testing.T) {
 		name     string
 		rule     Rule
 		answered int    // of the requests one, two and COMMIT
-		heard    string // what reached the server
+		got      string // what reached the server
 	}{
 		{"no rule", Rule{}, 3, "one\ntwo\nCOMMIT\n"},
 		{"the first request", Rule{AtRequest: 1}, 0, ""},
@@ -123,7 +123,7 @@ func TestProxyCutsAtItsRule(t *testing.T) {
 			var last string
 			var err error
 			for _, line := range []string{"one\n", "two\n", "COMMIT\n"} {
-				if last, err = c.ask(line); err != nil {
+				if last, err = c.exchange(line); err != nil {
 					break
 				}
 				answered++
@@ -138,8 +138,8 @@ func TestProxyCutsAtItsRule(t *testing.T) {
 				t.Errorf("Heal reports that the rule was applied: %v, want %v", fired, answered < 3)
 			}
 			p.Close()
-			if heard := e.heard(); heard != tt.heard {
-				t.Errorf("the server heard %q, want %q", heard, tt.heard)
+			if got := e.got(); got != tt.got {
+				t.Errorf("the server received %q, want %q", got, tt.got)
 			}
 		})
 	}
@@ -150,30 +150,30 @@ func TestProxyStallsAndCloses(t *testing.T) {
 	p := before(t, e)
 	c := dial(t, p)
 	p.Set(Rule{AtRequest: 2, Stall: true})
-	if _, err := c.ask("one\n"); err != nil {
+	if _, err := c.exchange("one\n"); err != nil {
 		t.Errorf("before the stall: %v", err)
 	}
-	if line, err := c.askWithin("two\n", time.Second); err == nil {
+	if line, err := c.exchangeWithin("two\n", time.Second); err == nil {
 		t.Errorf("during the stall: got %q, want no answer", line)
 	}
 	c.Close()
 	p.Heal()
-	if heard := <-e.asked + <-e.asked; heard != "one\ntwo\n" {
-		t.Errorf("after the stall the server has heard %q, want what was held back as well", heard)
+	if got := <-e.received + <-e.received; got != "one\ntwo\n" {
+		t.Errorf("after the stall the server has received %q, want what was held back as well", got)
 	}
 	c = dial(t, p)
 	p.GoDown()
-	if _, err := c.ask("three\n"); err == nil {
+	if _, err := c.exchange("three\n"); err == nil {
 		t.Errorf("a connection survived the server's leave")
 	}
 	if conn, err := net.Dial("tcp", p.Addr()); err == nil { // it may come about, and be reset at once
 		defer conn.Close()
-		if _, err := (caller{conn, bufio.NewReader(conn)}).ask("three\n"); err == nil {
+		if _, err := (caller{conn, bufio.NewReader(conn)}).exchange("three\n"); err == nil {
 			t.Errorf("a new connection reached the server while it was gone")
 		}
 	}
 	p.Heal()
-	if _, err := dial(t, p).ask("three\n"); err != nil {
+	if _, err := dial(t, p).exchange("three\n"); err != nil {
 		t.Errorf("after the server came back: %v", err)
 	}
 }
@@ -183,20 +183,20 @@ func TestStrandedConnectionsStayOpenAndNewOnesWork(t *testing.T) {
 	e := newEcho(t)
 	p := before(t, e)
 	c := dial(t, p)
-	if _, err := c.ask("one\n"); err != nil {
+	if _, err := c.exchange("one\n"); err != nil {
 		t.Fatal(err)
 	}
 	p.Strand()
 	var timeout net.Error
-	if line, err := c.askWithin("two\n", 50*time.Millisecond); !errors.As(err, &timeout) || !timeout.Timeout() {
+	if line, err := c.exchangeWithin("two\n", 50*time.Millisecond); !errors.As(err, &timeout) || !timeout.Timeout() {
 		t.Errorf("a stranded connection: got %q, %v, want no answer", line, err)
 	}
-	if _, err := dial(t, p).ask("three\n"); err != nil {
+	if _, err := dial(t, p).exchange("three\n"); err != nil {
 		t.Errorf("a new connection: %v", err)
 	}
 	p.Close()
-	if heard := e.heard(); heard != "one\nthree\n" {
-		t.Errorf("the server heard %q", heard)
+	if got := e.got(); got != "one\nthree\n" {
+		t.Errorf("the server received %q", got)
 	}
 }
 
@@ -210,18 +210,18 @@ func TestLateCutSparesConnectionsAfterHeal(t *testing.T) {
 	if _, err := io.WriteString(first, "one\n"); err != nil {
 		t.Fatal(err)
 	}
-	<-e.asked // the answer is on its way; it is cut AnswerPause after it
+	<-e.received // the answer is on its way; it is cut AnswerPause after it
 	if !p.Heal() {
 		t.Fatal("the rule was not applied")
 	}
 	second := dial(t, p)
-	if _, err := second.ask("two\n"); err != nil {
+	if _, err := second.exchange("two\n"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := first.in.ReadString('\n'); err == nil {
 		t.Error("the first connection was not cut")
 	}
-	if _, err := second.ask("three\n"); err != nil {
+	if _, err := second.exchange("three\n"); err != nil {
 		t.Errorf("the second connection was cut with the first: %v", err)
 	}
 }

@@ -85,7 +85,7 @@ func (w *Caller) Extend(ctx context.Context, ls []dbq.Lease, d time.Duration) (r
 	return renewed, gone, err
 }
 
-// Settle ends attempts; remove says that all of them are Deleted. It settles again what other transactions
+// Settle ends attempts; remove says that all of them are Deleted. It repeats settlements whose tasks other transactions
 // had locked.
 func (w *Caller) Settle(ctx context.Context, remove bool, ss ...dbq.Settlement) ([]dbq.Settled, error) {
 	begun := make([]Record, len(ss))
@@ -125,7 +125,7 @@ func (w *Caller) OperateMany(ctx context.Context, e state.Event, f admin.Filter)
 	return done.Changed, err
 }
 
-// SettleUnlocked settles, and settles again what other transactions had locked, until ctx ends.
+// SettleUnlocked settles, and repeats settlements whose tasks other transactions had locked, until ctx ends.
 func SettleUnlocked(ctx context.Context, q *dbq.Queue, ss []dbq.Settlement) ([]dbq.Settled, error) {
 	all, err := q.SettleMany(ctx, ss)
 	for pause := time.Millisecond; err == nil; pause = min(2*pause, 50*time.Millisecond) {

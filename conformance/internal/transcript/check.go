@@ -34,8 +34,9 @@ type taskCalls struct {
 	violations []string
 }
 
-// Violations returns what in the transcript contradicts dbq's promises. It is a pure function. The times of calls are
-// bounds, so it may miss an overlap that was shorter than a call, but it never reports one that did not happen.
+// Violations returns the contradictions between the transcript and dbq's promises. It is a pure function. The times of
+// calls are bounds, so it may miss an overlap that was shorter than a call, but it never reports one that did not
+// happen.
 func (t Transcript) Violations() []string {
 	tasks := map[uuid.UUID]*taskCalls{}
 	get := func(id uuid.UUID) *taskCalls {
@@ -272,7 +273,7 @@ func (s *taskCalls) checkAfterEnd() {
 		if r.Event == state.Complete {
 			done = append(done, r)
 		}
-		if r.Event != state.Complete && (r.Event != state.PoisonIt || len(s.operators) > 0 || len(s.anyTask) > 0) {
+		if r.Event != state.Complete && (r.Event != state.PoisonEvent || len(s.operators) > 0 || len(s.anyTask) > 0) {
 			continue
 		}
 		for _, c := range s.checkouts {

@@ -61,8 +61,8 @@ type Record struct {
 // its answer arrives: a process that is killed in between leaves a call that may have happened. Its methods may be
 // called from several goroutines.
 type Recorder struct {
-	// at is the clock. Within one process it is monotonic. Records of several processes on one machine are compared by the
-	// wall clock, since Go offers no monotonic clock that processes share.
+	// at is the clock. Within one process it is monotonic. Records of several processes on one machine are compared by
+	// the wall clock, since Go offers no monotonic clock that processes share.
 	at func(time.Time) int64
 
 	mu      sync.Mutex
@@ -76,8 +76,8 @@ func NewRecorder() *Recorder {
 	return &Recorder{at: func(t time.Time) int64 { return base.UnixNano() + int64(t.Sub(base)) }}
 }
 
-// NewWallClockRecorder returns a recorder whose records can be compared with those of other processes on this machine.
-// It also appends each record to file, unless file is nil.
+// NewWallClockRecorder returns a recorder whose records can be compared with the records of other processes on this
+// machine. It also appends each record to file, unless file is nil.
 func NewWallClockRecorder(file io.Writer) *Recorder {
 	return &Recorder{at: time.Time.UnixNano, file: file}
 }
@@ -141,7 +141,7 @@ func (r *Recorder) write(seqs []int) {
 	}
 }
 
-// Records returns a copy of what was recorded.
+// Records returns a copy of the records.
 func (r *Recorder) Records() []Record {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -141,7 +141,7 @@ func TestBadTranscripts(t *testing.T) {
 			[]dbq.Task{is(taskA, state.Completed, 0, 7)}, "which was never given"},
 		{"handed out after completion", []Record{enqueued, taken, done, out("v", taskA, 2, 2, 9, 100)},
 			[]dbq.Task{is(taskA, state.Processing, 2, 2)}, "had settled it (complete)"},
-		{"handed out after poison", []Record{enqueued, taken, does("w", state.PoisonIt, taskA, 1, 5, Happened),
+		{"handed out after poison", []Record{enqueued, taken, does("w", state.PoisonEvent, taskA, 1, 5, Happened),
 			out("v", taskA, 2, 2, 9, 100)},
 			[]dbq.Task{is(taskA, state.Processing, 2, 2)}, "had settled it (poison)"},
 		{"lost without a reason", []Record{enqueued, taken, does("w", state.Complete, taskA, 1, 5, Lost)},

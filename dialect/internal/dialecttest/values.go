@@ -19,7 +19,7 @@ func One() dialect.Args {
 		"id": uuid.UUID{1}, "after": uuid.UUID{1}, "before": uuid.UUID{2}, "offset": 5,
 		"name": "n", "version": 99, "title": "t", "compatible": 98,
 		"kind": "k", "value": "v", "ttl": (*int64)(nil), "age": int64(1), "channel": "c", "payload": "p",
-		"workflow": uuid.UUID{1}, "child": uuid.UUID{2}, "step": int64(60), "from": int64(0), "until": int64(1),
+		"workflow": uuid.UUID{1}, "child": uuid.UUID{2}, "period": int64(60), "from": int64(0), "until": int64(1),
 		"samples": "\tsamples", "bytes": int64(1000), "used": int64(0), "share": int64(100),
 		"full_at": int64(1),
 	}
@@ -72,8 +72,8 @@ var columns = map[string][]string{
 	"Private lock uniform":     {"id"},
 }
 
-// bound is what the core binds to a batch whose rows differ in all of args: of the first row alone, what rows of this
-// batch share.
+// bound returns the arguments that the core binds to a batch whose rows differ in all of args: for arguments that the
+// rows of this batch share, the first row's value.
 func bound(batch string, args dialect.Args) dialect.Args {
 	differ, alike := columns[batch]
 	if !alike {

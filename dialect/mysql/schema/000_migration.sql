@@ -1,4 +1,4 @@
--- The table of applied migrations. dbq runs this step before every migration, so its statements can be repeated.
+-- The table of applied migrations. dbq runs this file before every migration, so its statements can be repeated.
 
 CREATE DATABASE IF NOT EXISTS {schema};
 

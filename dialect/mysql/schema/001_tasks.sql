@@ -29,7 +29,7 @@ CREATE TABLE IF NOT EXISTS {task} (
   state TINYINT NOT NULL DEFAULT 0 COMMENT '0 CREATED, 1 PROCESSING, 2 COMPLETED, 3 ERROR, 4 POISON',
   priority TINYINT NOT NULL DEFAULT 0 COMMENT '0 (first) to 9',
   attempt SMALLINT NOT NULL DEFAULT 0 COMMENT 'the number of its last attempt',
-  max_attempts SMALLINT NOT NULL DEFAULT 20 COMMENT 'after so many attempts it goes to POISON',
+  max_attempts SMALLINT NOT NULL DEFAULT 20 COMMENT 'the number of attempts after which the task goes to POISON',
   lapses TINYINT NOT NULL DEFAULT 0 COMMENT 'leases in a row that expired without counting as an attempt',
   known_started TINYINT NOT NULL DEFAULT 0 COMMENT '1 if the attempt counts when its lease expires',
   cancelled TINYINT NOT NULL DEFAULT 0 COMMENT '1 if an operator has cancelled it',
@@ -79,8 +79,8 @@ CREATE TABLE IF NOT EXISTS {task} (
 -- lease_until is the end of the renewed lease. The row is kept until keep_until: a renewal may end before the lease
 -- in the task's row, which would be valid again without it.
 --
--- progress is what the holder has reported under this fence or, after a takeover, under the one before. The row of a
--- leased task that has progress is kept.
+-- progress is the holder's report under this fence or, after a takeover, under the one before. The row of a leased task
+-- that has progress is kept.
 CREATE TABLE IF NOT EXISTS {lease} (
   id BINARY(16) NOT NULL PRIMARY KEY COMMENT 'the task',
   fence BIGINT NOT NULL,

@@ -142,7 +142,7 @@ CREATE TABLE IF NOT EXISTS {need} (
 ) ENGINE = InnoDB COMMENT = 'The task child needs the task parent of the same workflow.';
 
 -- What operators have changed, and who it was. The row of a change is written in the transaction of the change. A call
--- of several transactions has a row for each, its parts; those after part 0 have only what they changed. dbq never
+-- of several transactions has a row for each, its parts; the parts after part 0 have only their own changes. dbq never
 -- updates a row.
 CREATE TABLE IF NOT EXISTS {audit} (
   id BINARY(16) NOT NULL,

@@ -1,11 +1,11 @@
--- Statistics over time, one row for each queue, period and source. step is the length of the period in seconds, or 0
--- for the minute of one source: a worker, or the sampler of all queues, which also adds a row for each sample. Rows
--- with a longer step are the totals of all sources. since is when the period began, in microseconds since 1970 in UTC.
--- The columns from enqueued to released are sums; those from created to oldest_due are the highest number of tasks that
--- was sampled. latency and run_time are histograms.
+-- Statistics over time, one row for each queue, period and source. period is its length in seconds, or 0 for the minute
+-- of one source: a worker, or the sampler of all queues, which also adds a row for each sample. Rows with a longer
+-- period are the totals of all sources. since is when the period began, in microseconds since 1970 in UTC. The columns
+-- from enqueued to released are sums; those from created to oldest_due are the highest number of tasks that was
+-- sampled. latency and run_time are histograms.
 CREATE TABLE IF NOT EXISTS {stat} (
   queue VARBINARY(400) NOT NULL,
-  step INT NOT NULL COMMENT 'seconds, or 0 for the minute of one source',
+  period INT NOT NULL COMMENT 'seconds, or 0 for the minute of one source',
   since BIGINT NOT NULL COMMENT 'when the period began, in microseconds since 1970',
   source VARBINARY(800) NOT NULL,
   enqueued BIGINT NOT NULL,
@@ -23,7 +23,7 @@ CREATE TABLE IF NOT EXISTS {stat} (
   oldest_due BIGINT NOT NULL,
   latency TEXT NOT NULL,
   run_time TEXT NOT NULL,
-  PRIMARY KEY (step, queue, since, source),
-  KEY {prefix}stat_since (step, since)
+  PRIMARY KEY (period, queue, since, source),
+  KEY {prefix}stat_since (period, since)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4
   COMMENT = 'Statistics over time of each queue.';

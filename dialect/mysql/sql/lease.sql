@@ -1,7 +1,7 @@
 -- Extend
 -- Runs at each heartbeat of a worker, for all of its leases. A renewal is a row of its own, so that a heartbeat neither
 -- writes nor locks a task. Indexes: the primary keys of task and lease. The fence is assigned last: the server assigns
--- from left to right. A null :progress keeps what the lease has.
+-- from left to right. A null :progress keeps the stored progress.
 INSERT INTO {lease} (id, fence, lease_until, keep_until, progress)
 SELECT t.id, t.fence, {now} + :lease, GREATEST(t.lease_end, {now} + :lease), d.progress
   FROM {held}
@@ -78,7 +78,7 @@ DELETE l
   STRAIGHT_JOIN {lease} AS l FORCE INDEX (PRIMARY) ON l.id = d.id;
 
 -- renewed
--- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
+-- A lease ends when its renewal does, a row of the table lease under the task's fence, if there is one.
 COALESCE(
   (SELECT l.lease_until FROM {lease} AS l FORCE INDEX (PRIMARY)
     WHERE l.id = t.id AND l.fence = t.fence),

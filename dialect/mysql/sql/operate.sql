@@ -24,7 +24,7 @@ UPDATE {task} FORCE INDEX (PRIMARY)
 :id;
 
 -- Purgeable
--- Runs before Purge, which cannot return what it removes. Index: the primary key.
+-- Runs before Purge, which cannot return the removed rows. Index: the primary key.
 SELECT id, queue, task_key, state
 {picked}
  ORDER BY id

@@ -1,6 +1,6 @@
 -- Settle
 -- Runs for each batch of settlements, after "lock settle". Index: the primary key. The server assigns from left to
--- right, and later expressions see the new values: state is set after what is computed from it.
+-- right, and later expressions see the new values: state is set after the values computed from it.
 UPDATE {held}
    SET t.due_at = CASE
          WHEN {exhausted_now} THEN -1
@@ -24,7 +24,7 @@ SELECT CAST(:id AS BINARY(16)) AS id, :fence AS fence, :state AS state, CAST(:at
 CAST(:after AS SIGNED) AS run_after, :uncount AS uncount, CAST(:result AS BINARY) AS result;
 
 -- Batch lock settle
--- Runs before Settle, which cannot return what it changes. Index: the primary key. It reads the progress that
+-- Runs before Settle, which cannot return the changed rows. Index: the primary key. It reads the progress that
 -- SetProgress keeps, but not in a caller's transaction, which may be SERIALIZABLE: reading a renewal would lock it.
 -- MariaDB reads a row that a subquery finds by constants even if a CASE leaves the subquery out, so the conditions are
 -- in the subquery.

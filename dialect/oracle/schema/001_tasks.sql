@@ -64,7 +64,7 @@ COMMENT ON COLUMN {task}.updated IS 'when its state or its owner last changed';
 COMMENT ON COLUMN {task}.state IS '0 CREATED, 1 PROCESSING, 2 COMPLETED, 3 ERROR, 4 POISON';
 COMMENT ON COLUMN {task}.priority IS '0 (first) to 9';
 COMMENT ON COLUMN {task}.attempt IS 'the number of its last attempt';
-COMMENT ON COLUMN {task}.max_attempts IS 'after so many attempts it goes to POISON';
+COMMENT ON COLUMN {task}.max_attempts IS 'the number of attempts after which the task goes to POISON';
 COMMENT ON COLUMN {task}.lapses IS 'leases in a row that expired without counting as an attempt';
 COMMENT ON COLUMN {task}.known_started IS '1 if the attempt counts when its lease expires';
 COMMENT ON COLUMN {task}.cancelled IS '1 if an operator has cancelled it';
@@ -83,8 +83,8 @@ COMMENT ON COLUMN {task}.progress IS 'the progress that earlier attempts reporte
 -- lease_until is the end of the renewed lease. The row is kept until keep_until: a renewal may end before the lease
 -- in the task's row, which would be valid again without it.
 --
--- progress is what the holder has reported under this fence or, after a takeover, under the one before. The row of a
--- leased task that has progress is kept.
+-- progress is the holder's report under this fence or, after a takeover, under the one before. The row of a leased task
+-- that has progress is kept.
 CREATE TABLE {lease} (
   id RAW(16) NOT NULL, fence NUMBER(19) NOT NULL, lease_until NUMBER(19) NOT NULL, keep_until NUMBER(19) NOT NULL,
   progress BLOB,
@@ -133,7 +133,7 @@ CREATE INDEX {owner}task_busy ON {task} (busy_queue) INITRANS 16;
 -- For queues with limits per key: the due tasks of each key. Tasks without a key are not in it.
 CREATE INDEX {owner}task_key ON {task} (key_queue, key_name, key_due) INITRANS 16;
 
--- For queues with an order: the waiting tasks of each key by id, and those of its tasks that wait for an operator.
+-- For queues with an order: the waiting tasks of each key by id, and its tasks that wait for an operator.
 CREATE INDEX {owner}task_order ON {task} (order_queue, order_key, order_failed, order_id)
   INITRANS 16;
 

@@ -164,7 +164,7 @@ COMMENT ON COLUMN {need}.met IS '1 once the child no longer waits for the parent
 CREATE INDEX {owner}need_ch ON {need} (child, parent);
 
 -- What operators have changed, and who it was. The row of a change is written in the transaction of the change. A call
--- of several transactions has a row for each, its parts; those after part 0 have only what they changed. dbq never
+-- of several transactions has a row for each, its parts; the parts after part 0 have only their own changes. dbq never
 -- updates a row.
 CREATE TABLE {audit} (
   id RAW(16) NOT NULL,
@@ -186,7 +186,7 @@ CREATE TABLE {audit} (
   CONSTRAINT {prefix}audit_pk PRIMARY KEY (id, part)
 );
 
--- For the page of a task: what operators did to it.
+-- For the page of a task: the changes that operators made to it.
 CREATE INDEX {owner}audit_task ON {audit} (task, id);
 
 COMMENT ON TABLE {audit} IS 'What operators have changed, and who it was.';

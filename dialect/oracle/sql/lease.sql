@@ -82,7 +82,7 @@ END;
 /
 
 -- renewed
--- The end of a lease is that of its renewal, a row of the table lease under the task's fence, if there is one.
+-- A lease ends when its renewal does, a row of the table lease under the task's fence, if there is one.
 COALESCE(
   (SELECT l.lease_until FROM {lease} l WHERE l.id = t.id AND l.fence = t.fence),
   t.lease_until);

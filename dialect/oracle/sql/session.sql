@@ -72,7 +72,7 @@ END;
 /
 
 -- lock_id
--- The lock's number is a hash of what it locks, the schema of the tables and their prefix. The schema is the
+-- The lock's number is a hash of its purpose, the schema of the tables and their prefix. The schema is the
 -- configured one or else the session's, so all clients of the same tables take the same lock. ALLOCATE_UNIQUE would
 -- commit. See "DBMS_LOCK" in the PL/SQL Packages and Types Reference.
 SELECT ORA_HASH({home} || ' {prefix} ' || {what}, 1073741823)

@@ -1,7 +1,7 @@
 -- AddStatistics
 -- Runs once a minute in each worker that was busy, and for the totals, with arrays.
 INSERT INTO {stat} (
-       queue, step, since, source, enqueued, started, completed, failed, poisoned, released, created, processing,
+       queue, period, since, source, enqueued, started, completed, failed, poisoned, released, created, processing,
        error, poison, due, parked, oldest_due, latency, run_time)
-VALUES (:queue_name, :step, :began, :source, :enqueued, :started, :completed, :failed, :poisoned, :released, :created,
+VALUES (:queue_name, :period, :began, :source, :enqueued, :started, :completed, :failed, :poisoned, :released, :created,
        :processing, :errors, :poison, :due, :parked, :oldest_due, :latency, :run_time);

@@ -56,7 +56,7 @@ COMMENT ON COLUMN {task}.updated IS 'when its state or its owner last changed';
 COMMENT ON COLUMN {task}.state IS '0 CREATED, 1 PROCESSING, 2 COMPLETED, 3 ERROR, 4 POISON';
 COMMENT ON COLUMN {task}.priority IS '0 (first) to 9';
 COMMENT ON COLUMN {task}.attempt IS 'the number of its last attempt';
-COMMENT ON COLUMN {task}.max_attempts IS 'after so many attempts it goes to POISON';
+COMMENT ON COLUMN {task}.max_attempts IS 'the number of attempts after which the task goes to POISON';
 COMMENT ON COLUMN {task}.lapses IS 'leases in a row that expired without counting as an attempt';
 COMMENT ON COLUMN {task}.known_started IS '1 if the attempt counts when its lease expires';
 COMMENT ON COLUMN {task}.cancelled IS '1 if an operator has cancelled it';
@@ -76,9 +76,9 @@ COMMENT ON COLUMN {task}.progress IS 'the progress that earlier attempts reporte
 -- in the task's row, which would be valid again without it. The table is narrow and has one index, and half of each
 -- page is free (fillfactor 50), so that a renewal is a small HOT update.
 --
--- progress is what the holder has reported under this fence or, after a takeover, under the one before. The row of a
--- leased task that has progress is kept. Long progress is stored outside of the row (toast_tuple_target), so that
--- scans of the table stay short.
+-- progress is the holder's report under this fence or, after a takeover, under the one before. The row of a leased task
+-- that has progress is kept. Long progress is stored outside of the row (toast_tuple_target), so that scans of the
+-- table stay short.
 CREATE TABLE {lease} (
   id uuid PRIMARY KEY,
   fence bigint NOT NULL,
@@ -128,7 +128,7 @@ CREATE INDEX {prefix}task_busy ON {task} (queue, updated) WHERE state = 1 /* PRO
 -- For queues with limits per key: the due tasks of each key. Tasks without a key are not in it.
 CREATE INDEX {prefix}task_key ON {task} (queue, task_key, due, id) WHERE due IS NOT NULL AND task_key IS NOT NULL;
 
--- For queues with an order: the waiting tasks of each key by id, and those of its tasks that wait for an operator. The
+-- For queues with an order: the waiting tasks of each key by id, and its tasks that wait for an operator. The
 -- expression keeps the planner from reading the primary key in order instead.
 CREATE INDEX {prefix}task_order ON {task} (queue, task_key, (CASE WHEN due IS NOT NULL THEN id END))
  WHERE due IS NOT NULL AND task_key IS NOT NULL;
@@ -140,7 +140,7 @@ CREATE INDEX {prefix}task_failed ON {task} (queue, state, id) INCLUDE (cancelled
  WHERE state IN (3 /* ERROR */, 4 /* POISON */);
 
 -- The tasks as a person reads them, with the names of states and with times as timestamps. result is text if it is
--- valid UTF-8, and escaped otherwise. The pattern is that of UTF-8 without NUL, which text cannot contain. progress is
+-- valid UTF-8, and escaped otherwise. The pattern matches UTF-8 without NUL, which text cannot contain. progress is
 -- escaped: a byte outside of ASCII is shown as \ooo.
 CREATE VIEW {tasks} AS
 SELECT id, queue, reference, kind, task_key,

@@ -1,11 +1,11 @@
--- Statistics over time, one row for each queue, period and source. step is the length of the period in seconds, or 0
--- for the minute of one source: a worker, or the sampler of all queues, which also adds a row for each sample. Rows
--- with a longer step are the totals of all sources. since is when the period began, in microseconds since 1970 in UTC.
--- The columns from enqueued to released are sums; those from created to oldest_due are the highest number of tasks that
--- was sampled. latency and run_time are histograms.
+-- Statistics over time, one row for each queue, period and source. period is its length in seconds, or 0 for the minute
+-- of one source: a worker, or the sampler of all queues, which also adds a row for each sample. Rows with a longer
+-- period are the totals of all sources. since is when the period began, in microseconds since 1970 in UTC. The columns
+-- from enqueued to released are sums; those from created to oldest_due are the highest number of tasks that was
+-- sampled. latency and run_time are histograms.
 CREATE TABLE {stat} (
   queue varchar(100) COLLATE "C" NOT NULL,
-  step integer NOT NULL,
+  period integer NOT NULL,
   since bigint NOT NULL,
   source varchar(200) COLLATE "C" NOT NULL,
   enqueued bigint NOT NULL,
@@ -23,10 +23,10 @@ CREATE TABLE {stat} (
   oldest_due bigint NOT NULL,
   latency text NOT NULL,
   run_time text NOT NULL,
-  PRIMARY KEY (step, queue, since, source));
+  PRIMARY KEY (period, queue, since, source));
 
 COMMENT ON TABLE {stat} IS 'Statistics over time of each queue.';
-COMMENT ON COLUMN {stat}.step IS 'seconds, or 0 for the minute of one source';
+COMMENT ON COLUMN {stat}.period IS 'seconds, or 0 for the minute of one source';
 COMMENT ON COLUMN {stat}.since IS 'when the period began, in microseconds since 1970';
 
-CREATE INDEX {prefix}stat_since ON {stat} (step, since);
+CREATE INDEX {prefix}stat_since ON {stat} (period, since);

@@ -73,7 +73,7 @@ WITH {clock},
 -- Batch take expired
 -- Runs after "see expired". Index: the primary key. pick locks the candidates whose fence is unchanged, claimed keeps
 -- those that no renewal holds, done leases them again or moves them to POISON, and recorded adds their lost attempts
--- to the history. The lock gives pick the rows as they are now, and done reads those of its snapshot. The fence
+-- to the history. The lock gives pick the rows as they are now, and done reads its snapshot. The fence
 -- connects the two: it is the same in all versions of a row that one lease has. So claim writes no fence that no lease
 -- will have.
 -- state + 0 hides the condition from the planner, which would otherwise start the join from the index task_busy.

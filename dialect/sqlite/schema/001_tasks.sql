@@ -54,7 +54,7 @@ CREATE INDEX {prefix}task_busy ON {task} (queue) WHERE state = 1 /* PROCESSING *
 -- For queues with limits per key: the due tasks of each key. Tasks without a key are not in it.
 CREATE INDEX {prefix}task_key ON {task} (queue, task_key, due, id) WHERE due IS NOT NULL AND task_key IS NOT NULL;
 
--- For queues with an order: the waiting tasks of each key by id, and those of its tasks that wait for an operator.
+-- For queues with an order: the waiting tasks of each key by id, and its tasks that wait for an operator.
 CREATE INDEX {prefix}task_order ON {task} (queue, task_key, id) WHERE due IS NOT NULL AND task_key IS NOT NULL;
 CREATE INDEX {prefix}task_key_failed ON {task} (queue, task_key, id)
  WHERE due IS NULL AND task_key IS NOT NULL AND cancelled = 0 AND (state = 3 /* ERROR */ OR state = 4 /* POISON */);

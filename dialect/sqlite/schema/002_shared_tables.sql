@@ -119,9 +119,9 @@ CREATE TABLE {step} (
 
 CREATE INDEX {prefix}step_workflow ON {step} (workflow, task);
 
--- The task child needs the task parent of the same workflow.
--- on_failure is what happens when the parent goes to POISON: 0 cancels the child, 1 lets it wait, 2 lets it go on. met
--- is 1 once the child no longer waits for the parent.
+-- The task child needs the task parent of the same workflow. on_failure determines the fate of the child when the
+-- parent goes to POISON: 0 cancels it, 1 lets it wait, 2 lets it run. met is 1 once the child no longer waits for the
+-- parent.
 CREATE TABLE {need} (
   parent BLOB NOT NULL,
   child BLOB NOT NULL,
@@ -134,7 +134,7 @@ CREATE TABLE {need} (
 CREATE INDEX {prefix}need_child ON {need} (child, parent);
 
 -- What operators have changed, and who it was. The row of a change is written in the transaction of the change. A call
--- of several transactions has a row for each, its parts; those after part 0 have only what they changed. dbq never
+-- of several transactions has a row for each, its parts; the parts after part 0 have only their own changes. dbq never
 -- updates a row.
 CREATE TABLE {audit} (
   id BLOB NOT NULL,
@@ -155,5 +155,5 @@ CREATE TABLE {audit} (
   changed INTEGER NOT NULL,
   PRIMARY KEY (id, part)) STRICT;
 
--- For the page of a task: what operators did to it.
+-- For the page of a task: the changes that operators made to it.
 CREATE INDEX {prefix}audit_task ON {audit} (task, id) WHERE task IS NOT NULL;

@@ -1,11 +1,11 @@
--- Statistics over time, one row for each queue, period and source. step is the length of the period in seconds, or 0
--- for the minute of one source: a worker, or the sampler of all queues, which also adds a row for each sample. Rows
--- with a longer step are the totals of all sources. since is when the period began, in microseconds since 1970 in UTC.
--- The columns from enqueued to released are sums; those from created to oldest_due are the highest number of tasks that
--- was sampled. latency and run_time are histograms.
+-- Statistics over time, one row for each queue, period and source. period is its length in seconds, or 0 for the minute
+-- of one source: a worker, or the sampler of all queues, which also adds a row for each sample. Rows with a longer
+-- period are the totals of all sources. since is when the period began, in microseconds since 1970 in UTC. The columns
+-- from enqueued to released are sums; those from created to oldest_due are the highest number of tasks that was
+-- sampled. latency and run_time are histograms.
 CREATE TABLE {stat} (
   queue TEXT NOT NULL,
-  step INTEGER NOT NULL,
+  period INTEGER NOT NULL,
   since INTEGER NOT NULL,
   source TEXT NOT NULL,
   enqueued INTEGER NOT NULL,
@@ -23,6 +23,6 @@ CREATE TABLE {stat} (
   oldest_due INTEGER NOT NULL,
   latency TEXT NOT NULL,
   run_time TEXT NOT NULL,
-  PRIMARY KEY (step, queue, since, source)) STRICT, WITHOUT ROWID;
+  PRIMARY KEY (period, queue, since, source)) STRICT, WITHOUT ROWID;
 
-CREATE INDEX {prefix}stat_since ON {stat} (step, since);
+CREATE INDEX {prefix}stat_since ON {stat} (period, since);

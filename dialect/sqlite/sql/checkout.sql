@@ -57,8 +57,8 @@ SELECT {as_taken}
 (:id, :fence);
 
 -- Batch take given
--- Runs after "given", in the same transaction. Index: task_id. What "take" says about RETURNING and OR FAIL is true
--- here too.
+-- Runs after "given", in the same transaction. Index: task_id. The comment of "take" on RETURNING and OR FAIL applies
+-- here, too.
 UPDATE OR FAIL {task}
    SET {taking}
  WHERE id IN ({rows});

@@ -15,36 +15,36 @@ import (
 
 // How many bytes of memory a request counts.
 const (
-	// valueBytes is what a value of a body takes while it is checked, decoded and enqueued.
+	// valueBytes is the size of a value of a body while it is checked, decoded and enqueued.
 	valueBytes = 200
-	// taskBytes is what a task of a response takes besides its payload.
+	// taskBytes is the size of a task of a response without its payload.
 	taskBytes = 2000
-	// escapedBytes is what a byte of a payload takes as text, which may be an escape of six bytes, and as it is.
+	// escapedBytes is the size of a byte of a payload: itself, and its text, which may be an escape of six bytes.
 	escapedBytes = 7
 )
 
-// memory is what a request holds of the bytes that all requests share. It is for one goroutine.
-type memory struct {
+// reservation is the memory reserved for a request, of the bytes that all requests share. It is for one goroutine.
+type reservation struct {
 	shared *callers.Places
 	caller string
 	most   int64 // of one request, which can always run alone
 	held   int64
 }
 
-// hold makes a request count n bytes from now on. It returns a problem if there is no room for them. What every request
-// may take counts nothing, so that a caller with large requests does not stop the small ones of others.
-func (m *memory) hold(n int64) *wire.Problem {
+// resize makes a request count n bytes from now on. It returns a problem if there is no room for them. What every
+// request may take counts nothing, so that a caller with large requests does not stop the small ones of others.
+func (r *reservation) resize(n int64) *wire.Problem {
 	if n <= maxSmallBody {
 		n = 0
 	}
-	n = min(n, m.most)
-	switch more := n - m.held; {
-	case more > 0 && !m.shared.Take(m.caller, more):
+	n = min(n, r.most)
+	switch more := n - r.held; {
+	case more > 0 && !r.shared.Take(r.caller, more):
 		return wire.Busy.Problem()
 	case more < 0:
-		m.shared.Release(m.caller, -more)
+		r.shared.Release(r.caller, -more)
 	}
-	m.held = n
+	r.held = n
 	return nil
 }
 
@@ -56,7 +56,7 @@ func sizeOf(tasks []dbq.Task) (n int64) {
 	return n
 }
 
-// kept keeps the body of a response, so that what a handler holds is free before the response is sent: a caller may
+// kept keeps the body of a response, so that a handler's resources are free before the response is sent: a caller may
 // take any time to read it.
 type kept struct {
 	http.ResponseWriter
@@ -70,7 +70,7 @@ func (k *kept) Write(b []byte) (int, error) {
 
 // readBody reads the whole body, of at most maxBody bytes, before the deadline of observed. It then ends the deadline,
 // which would end requests that wait. A large body of unknown length counts as the largest until it has arrived.
-func readBody(w http.ResponseWriter, r *http.Request, maxBody int64, m *memory) ([]byte, *wire.Problem) {
+func readBody(w http.ResponseWriter, r *http.Request, maxBody int64, reserved *reservation) ([]byte, *wire.Problem) {
 	if hasNoBody(r.Method) {
 		maxBody = min(maxBody, maxSmallBody)
 	}
@@ -85,7 +85,7 @@ func readBody(w http.ResponseWriter, r *http.Request, maxBody int64, m *memory) 
 		if r.ContentLength > 0 {
 			size = r.ContentLength
 		}
-		if p := m.hold(size); p != nil {
+		if p := reserved.resize(size); p != nil {
 			return nil, p
 		}
 		_, err = buffer.ReadFrom(limited)
@@ -102,5 +102,5 @@ func readBody(w http.ResponseWriter, r *http.Request, maxBody int64, m *memory) 
 		return nil, wire.BadBody.Problem()
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // not every server has it
-	return buffer.Bytes(), m.hold(int64(buffer.Len()))
+	return buffer.Bytes(), reserved.resize(int64(buffer.Len()))
 }

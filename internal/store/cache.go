@@ -7,37 +7,37 @@ import (
 	"github.com/dbq-go/dbq/internal/bounds"
 )
 
-// memoryMost bounds the keys that a memory remembers.
-const memoryMost = 10_000
+// maxCached limits the keys of a cache.
+const maxCached = 10_000
 
-// memory remembers a value for each key, such as a queue. When it is full, it forgets an arbitrary key, so only speed
+// cache keeps a value for each key, such as a queue. When it is full, it forgets an arbitrary key, so only speed
 // may depend on it. It is safe for concurrent use.
-type memory[K comparable, V any] struct {
+type cache[K comparable, V any] struct {
 	mu  sync.Mutex
 	all map[K]V
 }
 
 // update replaces the value of a key by the result of f, or forgets the key if keep is false. For an unknown key, known
 // is false and old is the zero value.
-func (m *memory[K, V]) update(key K, f func(old V, known bool) (v V, keep bool)) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	old, known := m.all[key]
+func (c *cache[K, V]) update(key K, f func(old V, known bool) (v V, keep bool)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	old, known := c.all[key]
 	v, keep := f(old, known)
 	if !keep {
-		delete(m.all, key)
+		delete(c.all, key)
 		return
 	}
-	if m.all == nil {
-		m.all = map[K]V{}
+	if c.all == nil {
+		c.all = map[K]V{}
 	}
-	if !known && len(m.all) >= memoryMost {
-		for other := range m.all { // any
-			delete(m.all, other)
+	if !known && len(c.all) >= maxCached {
+		for other := range c.all { // any
+			delete(c.all, other)
 			break
 		}
 	}
-	m.all[key] = v
+	c.all[key] = v
 }
 
 // expiredEvery is how often a busy client searches a queue for expired leases, so that a crashed worker's task is
@@ -46,8 +46,8 @@ func (m *memory[K, V]) update(key K, f func(old V, known bool) (v V, keep bool))
 // visits each leased task, and on PostgreSQL each task that was leased since the last vacuum.
 const expiredEvery = time.Second
 
-// expiredSearches is when this client last searched each queue for expired leases.
-type expiredSearches struct{ last memory[string, time.Time] }
+// expiredSearches has the time of this client's last search for expired leases in each queue.
+type expiredSearches struct{ last cache[string, time.Time] }
 
 // due reports whether a checkout at now searches the queue, and then records that search.
 func (e *expiredSearches) due(queue string, now time.Time) (due bool) {
@@ -60,17 +60,17 @@ func (e *expiredSearches) due(queue string, now time.Time) (due bool) {
 	return due
 }
 
-// again makes the next checkout search, because this search found as many as it asked for.
+// again makes the next checkout search, because this search found as many as requested.
 func (e *expiredSearches) again(queue string) {
 	e.last.update(queue, func(last time.Time, _ bool) (time.Time, bool) { return last, false })
 }
 
-// checkoutLimits is the number of tasks that the next checkout asks for, for each queue whose payloads have cut a
-// checkout short: twice as many as fitted. A search locks all tasks that it asks for, and hides from other workers even
+// checkoutLimits has the number of tasks that the next checkout requests, for each queue whose payloads have cut a
+// checkout short: twice as many as fitted. A search locks all tasks that it requests, and hides from other workers even
 // those that do not fit.
-type checkoutLimits struct{ most memory[string, int] }
+type checkoutLimits struct{ most cache[string, int] }
 
-// of returns how many of n tasks a checkout of the queue asks for.
+// of returns the number of tasks, up to n, that a checkout of the queue requests.
 func (l *checkoutLimits) of(queue string, n int) int {
 	l.most.update(queue, func(most int, known bool) (int, bool) {
 		if known {

@@ -10,11 +10,11 @@ func TestExpiredSearchesAreBounded(t *testing.T) {
 	t.Parallel()
 	var e expiredSearches
 	now := time.Now()
-	for i := range 3 * memoryMost {
+	for i := range 3 * maxCached {
 		if !e.due(fmt.Sprint(i), now) {
 			t.Fatalf("queue %d was searched before", i)
 		}
-		if len(e.last.all) > memoryMost {
+		if len(e.last.all) > maxCached {
 			t.Fatalf("%d queues are remembered", len(e.last.all))
 		}
 	}
