@@ -4,8 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"reflect"
-	"strings"
 	"time"
 
 	"github.com/dbq-go/dbq/internal/sqlrun"
@@ -44,47 +42,4 @@ func (c clock) advance(ctx context.Context, db *sql.DB, by time.Duration) error 
 }
 
 // move makes the statements of a client read this clock instead of the database's.
-func (c clock) move(s *sqlrun.Session) {
-	now := s.Texts.Now
-	m := mover{now, fmt.Sprintf("(%s + (SELECT micros FROM %s))", now, c.table)}
-	m.move(reflect.ValueOf(&s.Texts).Elem())
-	m.move(reflect.ValueOf(&s.Session.Statements).Elem())
-	m.move(reflect.ValueOf(&s.Limited).Elem())
-}
-
-// mover replaces the expression of the clock in texts.
-type mover struct{ now, moved string }
-
-func (m mover) move(v reflect.Value) {
-	switch v.Kind() {
-	case reflect.String:
-		v.SetString(strings.ReplaceAll(v.String(), m.now, m.moved))
-	case reflect.Struct:
-		for _, f := range v.Fields() {
-			if f.CanSet() {
-				m.move(f)
-			}
-		}
-	case reflect.Slice:
-		if v.Len() > 0 { // it may be shared with other clients
-			copied := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
-			reflect.Copy(copied, v)
-			v.Set(copied)
-		}
-		for i := range v.Len() {
-			m.move(v.Index(i))
-		}
-	case reflect.Map:
-		if v.IsNil() {
-			return
-		}
-		moved := reflect.MakeMapWithSize(v.Type(), v.Len())
-		for key, value := range v.Seq2() {
-			changed := reflect.New(value.Type()).Elem()
-			changed.Set(value)
-			m.move(changed)
-			moved.SetMapIndex(key, changed)
-		}
-		v.Set(moved)
-	}
-}
+func (c clock) move(s *sqlrun.Session) { s.MoveClock("(SELECT micros FROM " + c.table + ")") }

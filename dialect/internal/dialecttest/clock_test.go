@@ -1,4 +1,4 @@
-package dbqtest
+package dialecttest
 
 import (
 	"reflect"
@@ -22,7 +22,7 @@ func TestEveryStatementHasTheMovedClock(t *testing.T) {
 			n := dialect.Names{Prefix: "dbq_"}
 			now := d.Statements(n).Now
 			s := sqlrun.NewSession(d, dialect.Pool{}, dialect.Server{}, n)
-			clock{"the_clock"}.move(s)
+			s.MoveClock("(SELECT micros FROM the_clock)")
 			moved := 0
 			all := slices.Concat(texts(reflect.ValueOf(s.Texts)), texts(reflect.ValueOf(s.Session.Statements)),
 				texts(reflect.ValueOf(s.Limited)))
