@@ -14,8 +14,8 @@ import (
 
 // Enqueued is the outcome of one task of an EnqueueMany.
 type Enqueued struct {
-	// ID is the task's id. For a duplicate it is the id of the existing task, or zero if that task has been removed since
-	// or the transaction cannot see it.
+	// ID is the task's id. For a duplicate it is the id of the existing task, or zero if that task has been removed
+	// since or the transaction cannot see it.
 	ID uuid.UUID `json:"id,omitzero"`
 	// Duplicate reports that nothing was added or changed: the reference, the id or the unique key was taken, by an
 	// existing task or by an earlier one of the call.
@@ -94,7 +94,7 @@ func (q *Queue) EnqueueMany(ctx context.Context, ts []NewTask) (out []Enqueued, 
 // Because dbq cannot see the commit, it wakes workers several times within the next second. After that, they find the
 // tasks by polling.
 func (q *Queue) EnqueueManyTx(ctx context.Context, tx Tx, ts []NewTask) (out []Enqueued, err error) {
-	defer q.end("enqueue", len(ts), time.Now(), &err)
+	defer q.endTx("enqueue", len(ts), time.Now(), &err)
 	ts, rows, err := q.newRows(ctx, ts)
 	if err != nil || len(ts) == 0 {
 		return nil, err

@@ -53,10 +53,21 @@ func Completed(result []byte) Outcome { return Outcome{result: result} }
 func Deleted() Outcome { return Outcome{end: deleted} }
 
 // Failed ends an attempt with an error and retries the task after a backoff: the worker's, or DefaultBackoff for
-// Queue.Settle. As with every failure, the task stores the error's text, cut at MaxResult bytes.
+// Queue.Settle. If cause is an Outcome or wraps one, Failed returns that, as OutcomeOf does. As with every failure,
+// the task stores the error's text, cut at MaxResult bytes.
 //
 // After the last attempt of a task, Failed, RetryIn and RetryAt move it to POISON.
-func Failed(cause error) Outcome { return failure(failed, cause) }
+func Failed(cause error) Outcome {
+	var o Outcome
+	if !errors.As(cause, &o) {
+		return failure(failed, cause)
+	}
+	if _, itself := cause.(Outcome); !itself && o.cause != nil {
+		o.cause = cause
+		o.result = []byte(cause.Error())
+	}
+	return o
+}
 
 // RetryIn ends an attempt with an error and retries the task after d (0 to MaxDelay) by the database's clock.
 func RetryIn(d time.Duration, cause error) Outcome {
@@ -137,7 +148,8 @@ func (o Outcome) String() string {
 }
 
 // Error returns the text of the cause, or what String returns if there is none. An Outcome is an error, so that a
-// function that returns an error can return one: `return dbq.Parked(err)`. A nil error is Completed(nil).
+// function that returns an error can return one: `return dbq.Parked(err)`. A nil error is Completed(nil). Do not
+// compare such an error with ==: it panics, as for every error with a slice in it.
 func (o Outcome) Error() string {
 	if o.cause == nil {
 		return o.String()
@@ -154,15 +166,7 @@ func OutcomeOf(err error) Outcome {
 	if err == nil {
 		return Outcome{}
 	}
-	var o Outcome
-	if !errors.As(err, &o) {
-		return Failed(err)
-	}
-	if _, itself := err.(Outcome); !itself && o.cause != nil {
-		o.cause = err
-		o.result = []byte(err.Error())
-	}
-	return o
+	return Failed(err)
 }
 
 func (o *Outcome) in() time.Duration { return time.Duration(o.when) }

@@ -49,7 +49,7 @@ func (q *Queue) SettleTx(ctx context.Context, tx Tx, l Lease, o Outcome) error {
 }
 
 func (q *Queue) settleTx(ctx context.Context, tx Tx, s Settlement) (out []Settled, err error) {
-	defer q.end("settle", 1, time.Now(), &err)
+	defer q.endTx("settle", 1, time.Now(), &err)
 	ss, err := q.settlements([]Settlement{s})
 	if err != nil {
 		return nil, err

@@ -20,16 +20,16 @@ type QueueLimits struct {
 	Leased int
 	// Rate bounds the starts. A retry and a takeover are starts, too.
 	Rate Rate
-	// PerKey serves the keys of the tasks in turn, so that a key with many tasks does not delay the others. Tasks without
-	// a key take their turn together. It is implied by KeyLeased, KeyRate and Order.
+	// PerKey serves the keys of the tasks in turn, so that a key with many tasks does not delay the others. Tasks
+	// without a key take their turn together. It is implied by KeyLeased, KeyRate and Order.
 	PerKey bool
 	// KeyLeased limits the tasks of each key in PROCESSING. Tasks without a key have no such limit.
 	KeyLeased int
 	// KeyRate bounds the starts of each key. A retry and a takeover are starts, too. Tasks without a key have no such
 	// limit.
 	KeyRate Rate
-	// Order starts the tasks of each key one after the other, in the order of their ids. It implies PerKey and a KeyLeased
-	// of 1. Tasks without a key have no order.
+	// Order starts the tasks of each key one after the other, in the order of their ids. It implies PerKey and a
+	// KeyLeased of 1. Tasks without a key have no order.
 	Order KeyOrder
 }
 
@@ -84,13 +84,14 @@ func (a *Admin) ConfigureLimits(
 		if next == q.Limits && next != (store.Limits{}) { // none may be some that cannot be read
 			return errUnchanged
 		}
-		q.Limits, q.Changed = next, true
+		q.Limits, q.Changed = next, q.Declared == nil || next != *q.Declared
 		return nil
 	})
 }
 
 // DeclareLimits sets the limits of a queue that are defined in code: call it when the program starts. They are in force
-// until an operator changes the limits by ConfigureLimits, also from the command line, the console or the HTTP API.
+// until an operator changes the limits to others by ConfigureLimits, also from the command line, the console or the
+// HTTP API. The program needs the rights of an operator; see SECURITY.md.
 // Then the operator's limits are, until ResetLimits. Limits that an operator has set before the first declaration stay
 // too. If programs declare different limits, the last declaration counts. The zero value withdraws it.
 func (a *Admin) DeclareLimits(ctx context.Context, queue string, l QueueLimits, opts ...Option) error {
@@ -151,6 +152,7 @@ func limitsOf(l store.Limits) QueueLimits {
 }
 
 func (l QueueLimits) stored() store.Limits {
+	l.Rate.Per, l.KeyRate.Per = l.Rate.Per.Round(time.Microsecond), l.KeyRate.Per.Round(time.Microsecond) // as stored
 	return store.Limits{
 		Leased: l.Leased, Rate: store.Rate(l.Rate),
 		PerKey:    l.PerKey || l.KeyLeased > 0 || l.KeyRate != Rate{} || l.Order != OrderNone,

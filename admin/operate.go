@@ -46,7 +46,7 @@ const (
 // reason, if any, to the existing Result. The attempt that Revoke or Cancel ends is recorded in the
 // history in the same transaction, whatever the queue's dbq.History.
 func (a *Admin) Operate(ctx context.Context, event state.Event, id uuid.UUID, opts ...Option) (err error) {
-	defer func(start time.Time) { a.core.Observe(string(event), "", 1, start, err) }(time.Now())
+	defer func(start time.Time) { a.core.Observe(string(event), "", 1, false, start, err) }(time.Now())
 	ctx, o, err := a.audited(ctx, opts, store.Audit{Action: string(event), TaskID: id})
 	op, err := operation(event, o, err)
 	if err != nil {
@@ -66,7 +66,7 @@ func (a *Admin) Operate(ctx context.Context, event state.Event, id uuid.UUID, op
 func (a *Admin) OperateTx(
 	ctx context.Context, tx dbq.Tx, event state.Event, id uuid.UUID, opts ...Option,
 ) (err error) {
-	defer func(start time.Time) { a.core.Observe(string(event), "", 1, start, err) }(time.Now())
+	defer func(start time.Time) { a.core.Observe(string(event), "", 1, true, start, err) }(time.Now())
 	ctx, o, err := a.audited(ctx, opts, store.Audit{Action: string(event), TaskID: id})
 	op, err := operation(event, o, err)
 	var moved []dialect.Row
@@ -112,7 +112,7 @@ func (a *Admin) OperateMany(
 	ctx context.Context, event state.Event, f Filter, opts ...Option,
 ) (done Operated, err error) {
 	done.Last = f.After
-	defer func(start time.Time) { a.core.Observe(string(event), f.Queue, done.Changed, start, err) }(time.Now())
+	defer func(start time.Time) { a.core.Observe(string(event), f.Queue, done.Changed, false, start, err) }(time.Now())
 	o, err := a.optionsOrDryRun(ctx, opts)
 	op, err := operation(event, o, err)
 	if err == nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/sqlrun"
 )
 
@@ -14,22 +15,17 @@ type clock struct{ table string }
 
 func clockTable(prefix string) string { return prefix + "clock" }
 
-// create makes the table, which the first statement of a client reads.
-func (c clock) create(ctx context.Context, dsn string) error {
-	drv, pool, err := sqlrun.Open(ctx, dsn, nil)
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
+// create makes the table.
+func (c clock) create(ctx context.Context, client *dbq.Client) error {
 	number := "BIGINT"
-	if drv.Dialect.Name() == "oracle" {
+	if client.Info().Dialect == "oracle" {
 		number = "NUMBER(19)"
 	}
 	for _, text := range []string{
 		fmt.Sprintf("CREATE TABLE %s (id %s PRIMARY KEY, micros %[2]s NOT NULL)", c.table, number),
 		fmt.Sprintf("INSERT INTO %s (id, micros) VALUES (1, 0)", c.table),
 	} {
-		if _, err := pool.Write.ExecContext(ctx, text); err != nil {
+		if _, err := client.DB().ExecContext(ctx, text); err != nil {
 			return err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -35,14 +36,16 @@ type DB struct {
 	mu      sync.Mutex
 	tasks   []recorded
 	inline  []worker.Worker
-	running bool // Inline's workers run
+	running bool // Inline's workers run,
+	again   bool // and something was enqueued meanwhile
 }
 
 // New returns a database that is removed when the test ends. The options are those of dbq.Open. The client and its
 // workers log to t, unless the options have a logger.
 func New(t testing.TB, opts ...dbq.Option) *DB {
 	t.Helper()
-	return open(t, "sqlite:"+filepath.Join(t.TempDir(), "queue.db")+"?synchronous=normal", "dbq_", opts)
+	dsn := "sqlite:" + filepath.Join(t.TempDir(), "queue.db") + "?synchronous=normal"
+	return open(t, dsn, "dbq_", opts, func() {}) // the file goes with the directory
 }
 
 // Open is New in a database of any engine whose dialect the test imports. The tables of each test have a prefix of
@@ -51,18 +54,17 @@ func New(t testing.TB, opts ...dbq.Option) *DB {
 func Open(t testing.TB, dsn string, opts ...dbq.Option) *DB {
 	t.Helper()
 	prefix := "t" + dbq.NewID().String()[24:] + "_"
-	t.Cleanup(func() { // after the client is closed
-		if err := drop(context.WithoutCancel(t.Context()), dsn, prefix); err != nil {
+	return open(t, dsn, prefix, opts, func() {
+		if err := drop(context.WithoutCancel(t.Context()), dsn, prefix, opts); err != nil {
 			t.Errorf("dbqtest: dropping the tables with the prefix %s: %v", prefix, err)
 		}
 	})
-	return open(t, dsn, prefix, opts)
 }
 
-func drop(ctx context.Context, dsn, prefix string) error {
+func drop(ctx context.Context, dsn, prefix string, opts []dbq.Option) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	c, err := dbq.Open(ctx, dsn, dbq.WithPrefix(prefix))
+	c, err := dbq.Open(ctx, dsn, with(opts, dbq.WithPrefix(prefix))...)
 	if err != nil {
 		return err
 	}
@@ -71,7 +73,11 @@ func drop(ctx context.Context, dsn, prefix string) error {
 	return errors.Join(err, access.Of(c).Store.DropTables(ctx))
 }
 
-func open(t testing.TB, dsn, prefix string, opts []dbq.Option) *DB {
+func with(opts []dbq.Option, more ...dbq.Option) []dbq.Option { return slices.Concat(opts, more) }
+
+// open makes the tables, and the clock that the statements of the returned client read. cleanup is called after that
+// client is closed.
+func open(t testing.TB, dsn, prefix string, opts []dbq.Option, cleanup func()) *DB {
 	t.Helper()
 	log := &logWriter{t: t}
 	t.Cleanup(log.end)
@@ -82,13 +88,17 @@ func open(t testing.TB, dsn, prefix string, opts []dbq.Option) *DB {
 			t.Fatalf("dbqtest: %v", err)
 		}
 	}
-	must(d.clock.create(t.Context(), dsn))
-	opts = append(opts[:len(opts):len(opts)], dbq.WithPrefix(prefix), dbq.WithMigrate(), dbq.WithEnqueueHook(d.record),
-		dbq.WithObserver(d.runInline), access.ForTest(d.clock.move, log.logger()))
-	c, err := dbq.Open(t.Context(), dsn, opts...)
+	opts = with(opts, dbq.WithPrefix(prefix), access.ForTest(nil, log.logger()))
+	first, err := dbq.Open(t.Context(), dsn, with(opts, dbq.WithMigrate())...)
 	must(err)
-	d.Client = c
-	t.Cleanup(func() { c.Close() })
+	t.Cleanup(cleanup)
+	err = d.clock.create(t.Context(), first)
+	first.Close()
+	must(err)
+	d.Client, err = dbq.Open(t.Context(), dsn, with(opts, dbq.WithEnqueueHook(d.record), dbq.WithObserver(d.runInline),
+		access.ForTest(d.clock.move, log.logger()))...)
+	must(err)
+	t.Cleanup(func() { d.Client.Close() })
 	return d
 }
 
@@ -113,23 +123,29 @@ func (d *DB) Fire(schedules interface {
 	if err := schedules.Fire(d.context()); err != nil {
 		d.t.Fatalf("dbqtest: %v", err)
 	}
+	d.handleInline()
 }
 
 // Step makes the worker handle one due task and returns the task in its new state, or in its last state if it was
 // removed. If nothing is due, found is false.
 func (d *DB) Step(w worker.Worker) (t dbq.Task, found bool) {
 	d.t.Helper()
-	t, found, err := w.Step(d.context())
+	t, found, err := d.step(w)
 	if err != nil {
 		d.t.Fatalf("dbqtest: step: %v", err)
 	}
-	if !found {
-		return t, false
+	return t, found
+}
+
+func (d *DB) step(w worker.Worker) (t dbq.Task, found bool, err error) {
+	t, found, err = w.Step(d.context())
+	if !found || err != nil {
+		return t, false, err
 	}
 	if after, err := d.Get(d.context(), t.ID); err == nil {
 		t = after
 	}
-	return t, true
+	return t, true, nil
 }
 
 // maxSteps limits Run: with a task that is always due again, Run would not end.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/dbq-go/dbq/dbqtest"
 	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/schedule"
+	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -242,5 +244,60 @@ func TestSchedulesFireByAStep(t *testing.T) {
 	db.Fire(schedule.New(db.Client))
 	if got := dbqtest.Only(db, ship); got.Item != "a paper" {
 		t.Errorf("the schedule enqueued %q", got.Item)
+	}
+}
+
+func TestInlineHandlesTasksOfTransactionsAfterwards(t *testing.T) {
+	t.Parallel()
+	db := dbqtest.New(t)
+	shipped := 0
+	db.Inline(worker.Worker{Queue: db.Queue("orders"), Handler: shipping(func(string) error { shipped++; return nil })})
+	for range 2 {
+		tx, err := db.DB().BeginTx(t.Context(), nil)
+		check.OK(t, err)
+		_, err = ship.EnqueueTx(t.Context(), tx, db.Client, order{"a pen"})
+		check.OK(t, err)
+		check.OK(t, tx.Commit())
+	}
+	if shipped != 0 {
+		t.Errorf("%d orders were shipped before a call that follows the commits", shipped)
+	}
+	check.OK(t, buy(t.Context(), db.Client, "a book"))
+	if shipped != 3 {
+		t.Errorf("%d orders were shipped, want 3", shipped)
+	}
+	s := schedule.New(db.Client)
+	check.OK(t, s.Put(t.Context(), schedule.For(ship, order{"a paper"}, schedule.Schedule{Name: "s", Every: time.Hour})))
+	for range 2 {
+		db.Advance(time.Hour)
+		db.Fire(s)
+	}
+	if shipped != 5 {
+		t.Errorf("%d orders were shipped after two fires, want 5", shipped)
+	}
+}
+
+func TestInlineHandlesWhatSeveralGoroutinesEnqueue(t *testing.T) {
+	t.Parallel()
+	db := dbqtest.New(t)
+	db.Inline(worker.Worker{Queue: db.Queue("orders"), Handler: shipping(func(string) error { return nil })})
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if err := buy(context.WithoutCancel(t.Context()), db.Client, "a book"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	db.WantTasks("orders", dbq.StateCompleted, 8)
+}
+
+func TestPerformReportsAPanic(t *testing.T) {
+	t.Parallel()
+	db := dbqtest.New(t)
+	task, outcome := dbqtest.Perform(db, shipping(func(string) error { panic("no carrier") }), ship, order{"a book"})
+	if task.State != dbq.StateError || outcome.Event() != state.Fail {
+		t.Errorf("got %v and the outcome %s", task.State, outcome.String())
 	}
 }

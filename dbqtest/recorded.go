@@ -1,10 +1,13 @@
 package dbqtest
 
 import (
+	"bytes"
 	"context"
+	"maps"
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/internal/invoke"
 	"github.com/dbq-go/dbq/worker"
 )
 
@@ -24,7 +27,9 @@ type recorded struct {
 func (d *DB) record(_ context.Context, queue string, t *dbq.NewTask) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.tasks = append(d.tasks, recorded{queue, *t})
+	kept := *t
+	kept.Payload, kept.Headers = bytes.Clone(t.Payload), maps.Clone(t.Headers) // the caller may use them again
+	d.tasks = append(d.tasks, recorded{queue, kept})
 	return nil
 }
 
@@ -68,7 +73,7 @@ func Perform[T any](d *DB, h worker.Handler, k dbq.Kind[T], v T, opts ...func(*d
 	q := d.Queue("dbqtest " + dbq.NewID().String())
 	w := worker.Worker{Queue: q, Handler: h, Middleware: []worker.Middleware{func(next worker.Handler) worker.Handler {
 		return worker.HandlerFunc(func(ctx context.Context, t dbq.Task) dbq.Outcome {
-			outcome = next.HandleTask(ctx, t)
+			outcome = invoke.Call(ctx, next, t)
 			return outcome
 		})
 	}}}
@@ -88,32 +93,43 @@ func Perform[T any](d *DB, h worker.Handler, k dbq.Kind[T], v T, opts ...func(*d
 }
 
 // Inline makes the workers handle what is due whenever the code under test has enqueued, before its call returns: also
-// what their own handlers enqueue. Tasks of a transaction are handled after the first call that follows its commit.
+// what their own handlers enqueue, and what Fire does. Tasks of a transaction are handled after the first call that
+// follows its commit. If several goroutines enqueue at the same time, one of them handles the tasks of all.
 func (d *DB) Inline(workers ...worker.Worker) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.inline = workers
 }
 
-// runInline runs the workers of Inline after a call that enqueued.
+// runInline runs the workers of Inline after a call that has enqueued, and committed.
 func (d *DB) runInline(c dbq.Call) {
-	d.mu.Lock()
-	workers := d.inline
-	if c.Err != nil || c.Op != "enqueue" && c.Op != "enqueue workflow" || d.running || len(workers) == 0 {
-		d.mu.Unlock()
-		return
+	if c.Err == nil && !c.Tx && (c.Op == "enqueue" || c.Op == "enqueue workflow") {
+		d.handleInline()
 	}
-	d.running = true
-	d.mu.Unlock()
-	defer func() {
-		d.mu.Lock()
-		d.running = false
+}
+
+// handleInline makes the workers of Inline handle what is due. If they are at work already, as for a call of a handler,
+// they continue with what is new.
+func (d *DB) handleInline() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.again = true
+	for !d.running && d.again {
+		d.running, d.again = true, false
+		workers := d.inline
 		d.mu.Unlock()
-	}()
-	for again := true; again; {
-		again = false
+		worked := false
 		for _, w := range workers {
-			again = len(d.Run(w)) > 0 || again
+			_, found, err := d.step(w)
+			for n := 0; found && err == nil && n < maxSteps; n++ {
+				worked = true
+				_, found, err = d.step(w)
+			}
+			if err != nil {
+				d.t.Errorf("dbqtest: inline: %v", err) // it may be in any goroutine
+			}
 		}
+		d.mu.Lock()
+		d.running, d.again = false, d.again || worked
 	}
 }

@@ -378,3 +378,18 @@ func TestForSetsTheTaskOfAKind(t *testing.T) {
 		t.Errorf("a refused Reconcile removed a schedule: %v", err)
 	}
 }
+
+func TestHookCannotMakeARunUnique(t *testing.T) {
+	t.Parallel()
+	unique := dbq.WithEnqueueHook(func(_ context.Context, _ string, t *dbq.NewTask) error {
+		t.Unique = &dbq.Unique{Key: "k"}
+		return nil
+	})
+	db := dbqtest.New(t, unique)
+	s := schedule.New(db.Client)
+	check.OK(t, s.Put(t.Context(), schedule.Schedule{Name: "s", Every: time.Hour, Queue: "q", NoOverlap: true}))
+	if _, err := s.RunNow(t.Context(), "s"); !errors.Is(err, dbq.ErrUnique) {
+		t.Errorf("RunNow of a task that a hook has made unique: %v, want ErrUnique", err)
+	}
+	db.WantTasks("q", dbq.StateCreated, 0)
+}

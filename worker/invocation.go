@@ -18,12 +18,12 @@ type invocation struct {
 	cancel    context.CancelCauseFunc
 	start     time.Time
 	reported  bool // as running for long; only the controller uses it
-	inTx      bool // the handler is a TxHandler; only its goroutine uses it
 
 	// The following are guarded by leases.mu.
 	deadline  time.Time // from Timeout; zero means none
 	ended     time.Time // when ctx ended; zero if it has not
 	returned  bool
+	inTx      bool // the Func of a TxHandler runs
 	abandoned bool // the worker continues without it
 }
 
@@ -137,6 +137,7 @@ func (inv *invocation) abandon() {
 	for _, l := range inv.tasks {
 		l.invocation = nil
 	}
+	inv.in.stored.Broadcast()
 }
 
 // finish records that the handler has returned. It returns false if the worker has continued without it.

@@ -19,33 +19,38 @@ import (
 //
 //	receipt, err := worker.Do(ctx, "charge", func(ctx context.Context) (Receipt, error) { return pay(ctx, order) })
 //
-// When Do returns without an error, the value is stored. If f fails, nothing is remembered. If the process dies
-// between f's work and the moment when the value is stored, the next attempt calls f again: make f idempotent, for
-// example by an idempotency key made of the task's id and the step's name.
+// When Do returns without an error, the value is stored. If f fails, nothing is remembered. If the value cannot be
+// stored within the length of a lease, Do returns dbq.ErrUnavailable: on SQLite also while the handler has a
+// transaction of Client.DB open. If the process dies between f's work and the moment when the value is stored, the
+// next attempt calls f again: make f idempotent, for example by an idempotency key made of the task's id and the
+// step's name.
 //
 // A step is known by its name alone. After a change of the code, a new name is a new step, a name that is no longer
 // used is ignored, and a value that does not fit its new type fails the attempt. The values are encoded as JSON. All
 // those of a task together may take about dbq.MaxProgress bytes: keep what is larger in tables of your own, and
-// remember its key. They are the task's progress, so that operators see them, and they end with the task. Therefore a
-// handler that remembers values cannot call SetProgress.
+// remember its key: Do returns dbq.ErrProgress if f has returned too much. They are the task's progress, so that
+// operators see them, and they end with the task. Therefore a handler that remembers values cannot call SetProgress.
 //
 // ctx is the handler's, or derived from it; in a BatchHandler, that of ForTask. Inside a TxHandler there is nothing to
 // remember, because its work is committed at once or not at all: Do returns ErrConfig there. The goroutines of a
 // handler may call Do at the same time for steps of different names.
 func Do[T any](ctx context.Context, name string, f func(ctx context.Context) (T, error)) (T, error) {
 	v, ok, err := Recall[T](ctx, name)
-	if ok || err != nil {
-		return v, err
+	if ok {
+		return v, stored(ctx) // an earlier call may have returned before it was
 	}
-	if v, err = f(ctx); err != nil {
+	if err == nil {
+		v, err = f(ctx)
+	}
+	if err != nil {
 		return v, err
 	}
 	return v, Remember(ctx, name, v)
 }
 
 // Sleep ends the attempt and lets the task wait for d, by the database's clock, without a worker and without counting
-// the attempt. The handler must return the error of Sleep. The attempt after that comes to the same Sleep again, which
-// then returns nil.
+// the attempt. The handler must return the error of Sleep, which is a dbq.Released. The attempt after that comes to
+// the same Sleep again, which then returns nil.
 //
 //	if err := worker.Sleep(ctx, "until the reminder", 24*time.Hour); err != nil {
 //		return err
@@ -81,6 +86,15 @@ func Remember[T any](ctx context.Context, name string, v T) error {
 	if err == nil {
 		err = l.remember(name, v)
 	}
+	if err != nil {
+		return err
+	}
+	return stored(ctx)
+}
+
+// stored waits until the database has what is remembered.
+func stored(ctx context.Context) error {
+	l, err := remembering(ctx)
 	if err != nil {
 		return err
 	}
@@ -122,10 +136,15 @@ type rememberedValues struct {
 // remembering returns the task that a handler's context is about, if values can be remembered with it.
 func remembering(ctx context.Context) (*leased, error) {
 	l, err := reporting(ctx)
-	if inv, _ := ctx.Value(invocationKey{}).(*invocation); err == nil && inv.inTx {
+	if err != nil {
+		return nil, err
+	}
+	l.in.mu.Lock()
+	defer l.in.mu.Unlock()
+	if l.invocation != nil && l.invocation.inTx {
 		return nil, fmt.Errorf("%w: a TxHandler has one step, its transaction, and can remember no others", ErrConfig)
 	}
-	return l, err
+	return l, nil
 }
 
 // reported returns the progress of the task in this attempt or, before that, in an earlier one. The caller holds
@@ -150,9 +169,13 @@ func (l *leased) remembered() (map[string]json.RawMessage, error) {
 
 // remember adds a value to the task's progress, which the next renewal or the outcome stores.
 func (l *leased) remember(name string, v any) error {
+	raw, err := json.Marshal(v) // before the lock: it may be code of the program
+	if err != nil {
+		return fmt.Errorf("worker: the value of step %q cannot be remembered: %w", name, err)
+	}
 	l.in.mu.Lock()
 	defer l.in.mu.Unlock()
-	p, err := l.with(name, v)
+	p, err := l.with(name, raw)
 	if err == nil {
 		l.progress, l.unsaved = p, true
 	}
@@ -160,7 +183,7 @@ func (l *leased) remember(name string, v any) error {
 }
 
 // with returns the task's progress with a value. The caller holds leases.mu.
-func (l *leased) with(name string, v any) ([]byte, error) {
+func (l *leased) with(name string, v json.RawMessage) ([]byte, error) {
 	if err := bounds.Text(name, 1, maxStepName, dbq.ErrInvalid, "name of a step"); err != nil {
 		return nil, err
 	}
@@ -171,9 +194,7 @@ func (l *leased) with(name string, v any) ([]byte, error) {
 	if values == nil {
 		values = map[string]json.RawMessage{}
 	}
-	if values[name], err = json.Marshal(v); err != nil {
-		return nil, fmt.Errorf("worker: the value of step %q cannot be remembered: %w", name, err)
-	}
+	values[name] = v
 	p, err := json.Marshal(rememberedValues{values})
 	if err == nil && len(p) > bounds.MaxProgress {
 		err = &errs.InvalidError{Of: dbq.ErrProgress, Text: fmt.Sprintf(
@@ -183,8 +204,15 @@ func (l *leased) with(name string, v any) ([]byte, error) {
 	return p, err
 }
 
-// saved waits until a renewal has stored the progress of a task, and returns how its lease was lost if none did.
+// errNotStored is the error of a value that no renewal could store.
+var errNotStored = fmt.Errorf("worker: a remembered value could not be stored within the length of a lease (%w)",
+	dbq.ErrUnavailable)
+
+// saved waits until a renewal has stored the progress of a task, for at most the length of a lease: a transaction of
+// the handler may keep SQLite's writer, and the database may be away.
 func (s *leases) saved(ctx context.Context, l *leased) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.settings().lease, errNotStored)
+	defer cancel()
 	stop := context.AfterFunc(ctx, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -195,7 +223,7 @@ func (s *leases) saved(ctx context.Context, l *leased) error {
 	defer s.mu.Unlock()
 	for l.unsaved {
 		switch {
-		case l.state != running:
+		case l.state != running || l.invocation == nil: // it is lost, or the handler was given up
 			return cmp.Or(l.lostBy, dbq.ErrLeaseLost)
 		case ctx.Err() != nil:
 			return context.Cause(ctx)

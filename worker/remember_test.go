@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -108,6 +109,49 @@ func TestStepOfALostLeaseIsNotStored(t *testing.T) {
 	check.OK(t, stop())
 	if task := get(t, q, id); !task.Parked() || task.Progress != nil {
 		t.Errorf("the task is %v with %q, want parked and nothing remembered", task.State, task.Progress)
+	}
+}
+
+// On SQLite, a transaction of the handler keeps the writer that a renewal needs.
+func TestStepThatCannotBeStoredEnds(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	enqueue(t, q, 1, dbq.NewTask{MaxAttempts: 1})
+	calls, lease := map[string]int{}, time.Second
+	w := worker.Worker{Queue: q, UntilEmpty: true, Lease: lease, Timeout: time.Minute,
+		Handler: worker.Func(func(ctx context.Context, _ dbq.Task) error {
+			tx, err := q.Client().DB().BeginTx(ctx, nil)
+			check.OK(t, err)
+			for range 2 { // the second call neither runs the step again nor says that it is stored
+				_, err := worker.Do(ctx, "step", counting(calls, "step"))
+				if !errors.Is(err, dbq.ErrUnavailable) && !errors.Is(err, dbq.ErrLeaseLost) {
+					t.Errorf("Do while its value cannot be stored: %v", err)
+				}
+			}
+			check.OK(t, tx.Rollback())
+			return nil
+		})}
+	check.OK(t, w.Run(t.Context()))
+	if calls["step"] != 1 {
+		t.Errorf("the step ran %d times, want once", calls["step"])
+	}
+}
+
+// asking is a value whose encoding calls the worker.
+type asking struct{ ctx context.Context }
+
+func (a asking) MarshalJSON() ([]byte, error) { return json.Marshal(string(worker.Progress(a.ctx))) }
+
+func TestEncodingOfAValueMayCallTheWorker(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	id := enqueue(t, q, 1, dbq.NewTask{})[0]
+	w := worker.Worker{Queue: q, UntilEmpty: true, Handler: worker.Func(func(ctx context.Context, _ dbq.Task) error {
+		return worker.Remember(ctx, "x", asking{ctx})
+	})}
+	check.OK(t, w.Run(t.Context()))
+	if task := get(t, q, id); task.State != dbq.StateCompleted {
+		t.Errorf("the task is %v", task.State)
 	}
 }
 

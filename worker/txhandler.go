@@ -87,9 +87,8 @@ func (h TxHandler) handle(ctx context.Context, q *dbq.Queue, t dbq.Task) (o dbq.
 	if ours = q.SettleTx(ctx, tx, t.Lease, end); ours != nil {
 		return notCalled(ctx, q, t, ours)
 	}
-	if inv, _ := ctx.Value(invocationKey{}).(*invocation); inv != nil {
-		inv.inTx = true // a renewal that stores progress would wait for tx
-	}
+	inTransactionOf(ctx, true) // a renewal that stores progress would wait for tx
+	defer inTransactionOf(ctx, false)
 	o = h.Func(ctx, tx, t)
 	switch {
 	case o.Event() != state.Complete:
@@ -118,6 +117,15 @@ func (h TxHandler) handle(ctx context.Context, q *dbq.Queue, t dbq.Task) (o dbq.
 		e.logLongResult(&t, o)
 	}
 	return dbq.Completed(inTransaction)
+}
+
+// inTransactionOf records whether the Func of a TxHandler runs.
+func inTransactionOf(ctx context.Context, inTx bool) {
+	if inv, _ := ctx.Value(invocationKey{}).(*invocation); inv != nil {
+		inv.in.mu.Lock()
+		defer inv.in.mu.Unlock()
+		inv.inTx = inTx
+	}
 }
 
 // notCalled returns the outcome of an attempt whose Func was not called. It does not count if ctx has ended while the

@@ -128,7 +128,7 @@ type Enqueued struct {
 // existing task. If a single step is invalid, the error is a StepError. After dbq.ErrMayHaveHappened, either all tasks
 // were added or none.
 func Enqueue(ctx context.Context, c *dbq.Client, steps []Step) (Enqueued, error) {
-	return enqueue(ctx, c, steps, func(parts *core.Core, w *store.NewWorkflow) (uuid.UUID, error) {
+	return enqueue(ctx, c, steps, false, func(parts *core.Core, w *store.NewWorkflow) (uuid.UUID, error) {
 		return parts.Store.InsertWorkflow(ctx, w)
 	}, (*wake.Waker).Wake)
 }
@@ -136,7 +136,7 @@ func Enqueue(ctx context.Context, c *dbq.Client, steps []Step) (Enqueued, error)
 // EnqueueTx is Enqueue in the caller's transaction: the tasks exist once it commits. If it returns an error, roll back.
 // Workers are woken as by dbq.Queue.EnqueueManyTx.
 func EnqueueTx(ctx context.Context, tx dbq.Tx, c *dbq.Client, steps []Step) (Enqueued, error) {
-	return enqueue(ctx, c, steps, func(parts *core.Core, w *store.NewWorkflow) (uuid.UUID, error) {
+	return enqueue(ctx, c, steps, true, func(parts *core.Core, w *store.NewWorkflow) (uuid.UUID, error) {
 		return parts.Store.InsertWorkflowTx(ctx, tx, w)
 	}, (*wake.Waker).WakeAfterCommit)
 }
@@ -144,11 +144,11 @@ func EnqueueTx(ctx context.Context, tx dbq.Tx, c *dbq.Client, steps []Step) (Enq
 // opEnqueue is the operation of an enqueue, in dbq.Call and dbq.Error.
 const opEnqueue = "enqueue workflow"
 
-func enqueue(ctx context.Context, c *dbq.Client, steps []Step,
+func enqueue(ctx context.Context, c *dbq.Client, steps []Step, tx bool,
 	insert func(*core.Core, *store.NewWorkflow) (duplicate uuid.UUID, err error),
 	wakeUp func(*wake.Waker, string, wake.Due)) (out Enqueued, err error) {
 	parts := access.Of(c)
-	defer func(start time.Time) { parts.Observe(opEnqueue, "", len(steps), start, err) }(time.Now())
+	defer func(start time.Time) { parts.Observe(opEnqueue, "", len(steps), tx, start, err) }(time.Now())
 	w, order, err := newWorkflow(ctx, c, steps)
 	if err != nil {
 		return Enqueued{}, parts.Wrap(opEnqueue, "", uuid.Nil, err)

@@ -57,7 +57,8 @@ export class Client {
       } catch (e) {
         if (e.transient === false || signal?.aborted || performance.now() > end) throw e
         console.warn(`dbq: ${path} is repeated: ${e.cause?.message ?? e.message}`)
-        await sleep(Math.max(pause, e.retryAfter ?? 0) * (1000 + Math.random() * 500), null, { signal }).catch(() => {})
+        const wait = Math.max(pause, Math.min(e.retryAfter ?? 0, 60)) * (1000 + Math.random() * 500)
+        await sleep(wait, null, { signal }).catch(() => {})
       }
     }
   }

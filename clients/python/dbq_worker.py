@@ -58,7 +58,8 @@ class Client(threading.local):  # __init__ runs in each thread, so each has a co
                 if not getattr(e, "transient", True) or stop.is_set() or time.monotonic() > end:
                     raise
                 logging.warning("dbq: %s is repeated: %s", path, e or type(e).__name__)
-                stop.wait(max(pause := min(pause * 2, 10), getattr(e, "retry_after", 0)) * random.uniform(1, 1.5))
+                pause = min(pause * 2, 10)
+                stop.wait(max(pause, min(getattr(e, "retry_after", 0), 60)) * random.uniform(1, 1.5))
 
     def enqueue(self, *tasks, patience=30):
         """Adds all of the tasks or none. A task is a dict of the API's fields. Returns a dict for each: its id and, if

@@ -17,7 +17,7 @@ func TestTypicalMistakesNameTheCure(t *testing.T) {
 	u := newUser(t)
 	u.run("statz").fails(exitUsage, `unknown command statz: try stats (see `)
 	u.run("pause", "mail").fails(exitUsage, "try queue or worker")
-	u.run("retry").fails(exitUsage, "try reenqueue")
+	u.run("rerun").fails(exitUsage, "try retry")
 	u.run("list", "-state", "error").fails(exitUsage, "--state", "`dbq help list`")
 	u.run("list", "-state=error").fails(exitUsage, "--state")
 	u.run("queue", "pause").fails(exitUsage, "`dbq help queue pause`")

@@ -105,7 +105,7 @@ func newRoot(a *app) *cobra.Command {
 	group := func(id, title string, cmds ...*cobra.Command) {
 		root.AddGroup(&cobra.Group{ID: id, Title: title})
 		for _, c := range cmds {
-			c.GroupID = id
+			c.GroupID = cmp.Or(c.GroupID, id)
 		}
 		root.AddCommand(cmds...)
 	}
@@ -116,7 +116,8 @@ func newRoot(a *app) *cobra.Command {
 	for _, t := range state.ByOperator() {
 		operate = append(operate, newOperate(a, t))
 	}
-	group("operate", "Operating:", operate...)
+	group(groupOperate, "Operating:", operate...)
+	root.AddGroup(&cobra.Group{ID: groupAdvanced, Title: "Advanced:"})
 	root.AddCommand(newVersion(a), newDemoWorker(a))
 	for _, cmd := range root.Commands() {
 		cmd.SuggestFor = otherNames[cmd.Name()]
@@ -124,10 +125,16 @@ func newRoot(a *app) *cobra.Command {
 	return root
 }
 
+// The groups of commands in the help whose commands choose theirs.
+const (
+	groupOperate  = "operate"
+	groupAdvanced = "advanced"
+)
+
 // otherNames are names that other programs have for a command. The error of an unknown command suggests the command.
 var otherNames = map[string][]string{
-	"cancel": {"kill", "abort"}, "list": {"tasks"}, "purge": {"delete", "remove", "rm"},
-	"queue": {"pause", "resume", "set", "clean"}, "reenqueue": {"retry", "requeue", "rerun"},
+	"cancel": {"kill", "abort"}, "list": {"tasks"}, "delete": {"remove", "rm"},
+	"queue": {"pause", "resume", "set", "clean"}, "retry": {"requeue", "rerun"},
 	"stats": {"status", "count"}, "work": {"run", "start"}, "worker": {"stop", "pause", "resume"},
 }
 

@@ -19,6 +19,9 @@ import (
 
 // operatorVerb holds the texts of an operator's event that the state table does not have.
 type operatorVerb struct {
+	name    string // of the command, if a person would use another word than the event; that is an alias then
+	past    string // for such a name: "1 task deleted"
+	rare    bool   // listed apart from what an operator needs every day
 	does    string
 	note    string // a hint for the operator
 	example string
@@ -26,35 +29,44 @@ type operatorVerb struct {
 }
 
 var operatorVerbs = map[state.Event]operatorVerb{
-	state.Reject: {does: "Park tasks before they run", example: "dbq reject --queue mail --kind newsletter",
-		note: "`dbq reenqueue` lets it run after all."},
-	state.Revoke: {does: "Take leases away and park the tasks", example: "dbq revoke --queue mail --in-state-for 1h",
+	state.Reject: {rare: true, does: "Park tasks before they run",
+		example: "dbq reject --queue mail --kind newsletter",
+		note:    "`dbq retry` lets it run after all."},
+	state.Revoke: {rare: true, does: "Take leases away and park the tasks",
+		example: "dbq revoke --queue mail --in-state-for 1h",
 		note: "The worker's program is killed within 2 seconds, on PostgreSQL at once. " +
-			"`dbq reenqueue` lets the task run again."},
+			"`dbq retry` lets the task run again."},
 	state.Cancel: {does: "Stop tasks for good", example: "dbq cancel --queue mail --kind newsletter",
 		note: "The worker's program is killed as by `dbq revoke`. `dbq list --cancelled` shows what was cancelled, and " +
-			"`dbq reenqueue` lets it run after all."},
-	state.Reenqueue: {does: "Make failed tasks due again, with all their attempts",
-		example: "dbq reenqueue --queue mail --state poison --entered-within 2h --dry-run",
+			"`dbq retry` lets it run after all."},
+	state.Reenqueue: {name: "retry", past: "made due again", does: "Make failed tasks due again, with all their attempts",
+		example: "dbq retry --queue mail --state poison --entered-within 2h --dry-run",
 		note: "Use it once the cause of a failure is gone. A filter leaves out cancelled tasks, unless --cancelled selects " +
 			"them."},
-	state.Quarantine: {does: "End the retries of failed tasks", example: "dbq quarantine --parked --in-state-for 24h",
-		note: "A worker's program poisons its own task by exit code 65."},
-	state.Restore: {does: "Park poisoned tasks for inspection", example: "dbq restore --queue mail",
-		note: "Nothing retries it there; `dbq reenqueue` does."},
-	state.Purge: {does: "Remove finished and parked tasks", confirm: true,
-		example: "dbq purge --state completed --in-state-for 30d --yes",
+	state.Quarantine: {rare: true, does: "End the retries of failed tasks",
+		example: "dbq quarantine --parked --in-state-for 24h",
+		note:    "A worker's program poisons its own task by exit code 65."},
+	state.Restore: {rare: true, does: "Park poisoned tasks for inspection", example: "dbq restore --queue mail",
+		note: "Nothing retries it there; `dbq retry` does."},
+	state.Purge: {name: "delete", past: "deleted", does: "Remove finished and parked tasks", confirm: true,
+		example: "dbq delete --state completed --in-state-for 30d --yes",
 		note:    "It cannot be undone. With a filter it asks first; --yes answers, and is required without a terminal."},
 }
 
 func newOperate(a *app, t state.Transition) *cobra.Command {
 	v := operatorVerbs[t.Event]
-	op := operation{app: a, event: t.Event, past: t.Past}
+	name, aliases := v.name, []string{string(t.Event)}
+	if name == "" {
+		name, aliases = string(t.Event), nil
+	}
+	op := operation{app: a, event: t.Event, name: name, past: cmp.Or(v.past, t.Past)}
 	var f filterFlags
 	var all, yes bool
 	cmd := &cobra.Command{
-		Use:   string(t.Event) + " [ID...] [FILTER]",
-		Short: fmt.Sprintf("%s (%s)", v.does, path(t)),
+		Use:     name + " [ID...] [FILTER]",
+		Aliases: aliases,
+		GroupID: map[bool]string{false: groupOperate, true: groupAdvanced}[v.rare],
+		Short:   fmt.Sprintf("%s (%s)", v.does, path(t)),
 		Long: fmt.Sprintf(`%s (%s).
 %s
 %s
@@ -65,7 +77,7 @@ takes only tasks whose state allows it. To select every task that the command ma
 With --json, it prints one document: {"event":"%s","changed":2}, with "failed" for ids that were refused, and
 "more" if there may be more tasks than the limit.`,
 			v.does, path(t), t.Doc, v.note, t.Event),
-		Example: fmt.Sprintf("  dbq %s 0198c1f2-7a3b-7c4d-8e5f-0123456789ab\n  %s", t.Event, v.example),
+		Example: fmt.Sprintf("  dbq %s 0198c1f2-7a3b-7c4d-8e5f-0123456789ab\n  %s", name, v.example),
 		Args:    taskIDs,
 		RunE: a.runE(func(ctx context.Context, ids []string) error {
 			switch {
@@ -77,9 +89,9 @@ With --json, it prints one document: {"event":"%s","changed":2}, with "failed" f
 			default:
 				return a.use(ctx, false, func(c *dbq.Client) error { return op.onIDs(ctx, c, ids) })
 			}
-			filter, err := f.operatorFilter(t, all)
+			filter, err := op.filter(&f, t, all)
 			if err == nil && v.confirm && !yes && !op.dryRun {
-				err = a.confirm(fmt.Sprintf("%s up to %d tasks that the filter selects?", t.Event, f.Limit),
+				err = a.confirm(fmt.Sprintf("%s up to %d tasks that the filter selects?", name, f.Limit),
 					"tasks permanently (`dbq list` with the same flags shows them)")
 			}
 			if err != nil {
@@ -121,21 +133,21 @@ func operatorName() string {
 	return name
 }
 
-// operatorFilter returns the filter of an event. It refuses probable mistakes.
-func (f *filterFlags) operatorFilter(t state.Transition, all bool) (admin.Filter, error) {
+// filter returns the filter of an event. It refuses probable mistakes.
+func (op *operation) filter(f *filterFlags, t state.Transition, all bool) (admin.Filter, error) {
 	filter, err := f.filter()
 	switch {
 	case err != nil:
 		return filter, err
 	case !f.narrows() && !all:
 		return filter, usagef("%s: no tasks selected; give task ids, filter flags such as --queue, or --all",
-			t.Event)
+			op.name)
 	case all && f.narrows():
 		return filter, usagef("--all and filter flags exclude each other")
 	}
 	for _, s := range filter.States {
 		if !slices.Contains(t.FromStates(), s) {
-			return filter, usagef("%s takes %s, not %v", t.Event, orList(t.Sources()), s)
+			return filter, usagef("%s takes %s, not %v", op.name, orList(t.Sources()), s)
 		}
 	}
 	return filter, nil
@@ -159,6 +171,7 @@ func (a *app) confirm(question, removes string) error {
 type operation struct {
 	*app
 	event  state.Event
+	name   string // of the command
 	past   string
 	dryRun bool
 }

@@ -278,7 +278,7 @@ func TestOperate(t *testing.T) {
 	}
 	u.run("quarantine", id, "--by", "anna", "--reason", "wrong address").ok()
 	u.run("show", id).has("quarantined by anna: wrong address")
-	u.run("purge", id).has("1 task purged")
+	u.run("delete", id).has("1 task deleted")
 	u.run("show", id).fails(exitNotFound, id)
 	u.run("purge", id, "--reason", "two\nlines").fails(exitUsage, "control character")
 }
@@ -300,9 +300,9 @@ func TestOperateByFilter(t *testing.T) {
 	u.run("reject", "--all", "01a1fe08-d809-723f-9731-4ea7dcff52a9").fails(exitUsage, "not both")
 	u.run("reenqueue", "--state", "completed").fails(exitUsage, "ERROR or POISON", "COMPLETED")
 	u.run("purge", "-q", "q").fails(exitUsage, "--yes")
-	u.run("purge", "-q", "q", "--parked", "--yes").has("5 tasks purged")
+	u.run("purge", "-q", "q", "--parked", "--yes").has("5 tasks deleted")
 	u.run("reenqueue", "--parked", "--limit", "0").fails(exitUsage, "--limit")
-	u.run("reenqueue", "--parked", "--dry-run").has("1 task would be reenqueued")
+	u.run("reenqueue", "--parked", "--dry-run").has("1 task would be made due again")
 	for _, none := range []string{"0", "0s", "1us"} { // it would select every task
 		u.run("reenqueue", "--parked", "--entered-within", none, "--dry-run").fails(exitUsage, "must be at least")
 	}
@@ -312,7 +312,7 @@ func TestOperateByFilter(t *testing.T) {
 	}
 	u.run("reenqueue", "--dry-run", "01a1fe08-d809-723f-9731-4ea7dcff52a9").fails(exitUsage, "give no ids")
 	u.run("reenqueue", "--cancelled", "--not-cancelled").fails(exitUsage, "exclude each other")
-	u.run("reenqueue", "--parked").has("1 task reenqueued")
+	u.run("reenqueue", "--parked").has("1 task made due again")
 }
 
 func TestWait(t *testing.T) {

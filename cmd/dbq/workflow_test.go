@@ -101,5 +101,5 @@ func TestPurgeGoesPastWhatAWorkflowNeeds(t *testing.T) {
 		t.Errorf("got %v, want one task purged, and perhaps more", got)
 	}
 	u.run("show", free).fails(exitNotFound, free)
-	u.run("purge", "-q", "orders", "--parked", "--limit", "1", "--yes").has("0 tasks purged")
+	u.run("purge", "-q", "orders", "--parked", "--limit", "1", "--yes").has("0 tasks deleted")
 }

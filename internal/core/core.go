@@ -22,7 +22,7 @@ type Core struct {
 	// Wrap returns an error as a dbq.Error, unless it is nil or already one.
 	Wrap func(op, queue string, task uuid.UUID, err error) error
 	// Observe reports a call that began at start to the client's observers.
-	Observe func(op, queue string, tasks int, start time.Time, err error)
+	Observe func(op, queue string, tasks int, tx bool, start time.Time, err error)
 
 	slow     chan struct{} // has the changes of workflows that take long; see bounded
 	slowOnce sync.Once

@@ -3,6 +3,7 @@ package sqlrun
 import (
 	"fmt"
 	"reflect"
+	"regexp"
 	"strings"
 )
 
@@ -10,19 +11,32 @@ import (
 // microseconds, for tests. It must come before the first statement.
 func (s *Session) MoveClock(ahead string) {
 	now := s.Texts.Now
-	m := mover{now, fmt.Sprintf("(%s + %s)", now, ahead)}
+	m := mover{clockPattern(now), fmt.Sprintf("(%s + %s)", now, ahead)}
 	m.move(reflect.ValueOf(&s.Texts).Elem())
 	m.move(reflect.ValueOf(&s.Limited).Elem())
 	m.move(reflect.ValueOf(&s.Session.Statements).Elem())
 }
 
+// clockPattern matches the expression of the clock as statements have it: an expression of several lines is indented as
+// each statement is.
+func clockPattern(now string) *regexp.Regexp {
+	words := strings.Fields(now)
+	for i, word := range words {
+		words[i] = regexp.QuoteMeta(word)
+	}
+	return regexp.MustCompile(strings.Join(words, `\s+`))
+}
+
 // mover replaces the expression of the clock in texts.
-type mover struct{ now, moved string }
+type mover struct {
+	now   *regexp.Regexp
+	moved string
+}
 
 func (m mover) move(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:
-		v.SetString(strings.ReplaceAll(v.String(), m.now, m.moved))
+		v.SetString(m.now.ReplaceAllLiteralString(v.String(), m.moved))
 	case reflect.Struct:
 		for _, f := range v.Fields() {
 			if f.CanSet() {

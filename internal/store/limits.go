@@ -213,8 +213,11 @@ func (s *Store) SetLimits(ctx context.Context, queue string, change func(*QueueL
 		}
 		var rec limitRecord
 		var was Limits
-		if exists { // unreadable limits are replaced
-			rec, was, _ = parseLimits(old)
+		if exists {
+			var unreadable error
+			if rec, was, unreadable = parseLimits(old); unreadable != nil { // it is replaced
+				rec, was = limitRecord{}, Limits{}
+			}
 		}
 		next := rec.queueLimits(was)
 		if err = change(&next); err == nil {

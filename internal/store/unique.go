@@ -40,6 +40,11 @@ const keyKept = 24 * time.Hour
 
 // InsertUnique is Insert for tasks of which some are unique. It leaves tasks in their order.
 func (s *Store) InsertUnique(ctx context.Context, queue string, tasks []InsertRow) ([]Inserted, error) {
+	if swapOf(ctx) != nil {
+		return nil, &errs.InvalidError{
+			Text: "the task of a schedule cannot be unique: a hook has made it so", Of: errs.ErrUnique,
+		}
+	}
 	var b *uniqueBatch // of the last try
 	err := s.once(ctx, func() (bool, error) {
 		b = s.newUniqueBatch(queue, tasks, true)
