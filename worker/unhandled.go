@@ -32,7 +32,7 @@ const (
 	unhandledMost  = 20
 	unhandledOther = "other kinds"
 	unhandledLine  = time.Minute
-	// A task goes back for a quarter of the time for which the kind has been met, or of the task's age if that is less,
+	// A task goes back for an eighth of the time for which the kind has been met, or of the task's age if that is less,
 	// within these limits. So another worker soon gets a new task, and a kind that no worker handles costs little.
 	unhandledLeast = time.Second
 	unhandledPause = 10 * time.Minute
@@ -59,7 +59,7 @@ func (u *unhandled) add(t *dbq.Task) (pause time.Duration) {
 		u.timer = time.AfterFunc(logWindow, u.write) // with the tasks of the same checkout
 	}
 	met := min(now.Sub(k.since), now.Sub(t.Created))
-	return store.Jittered(min(max(met/4, unhandledLeast), unhandledPause))
+	return store.Jittered(min(max(met/8, unhandledLeast), unhandledPause))
 }
 
 // write writes a line about the tasks since the last one. The next line follows after a minute.

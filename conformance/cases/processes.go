@@ -244,6 +244,7 @@ type childSpec struct {
 	Batch      []int
 	Lease      time.Duration
 	Pause      time.Duration // work on each batch, at most; of "work", on each task
+	Until      string        // of "work": a file that ends Pause
 	Table      string        // of "work": where effects are written; of "steps": a file for them
 	Seed       uint64
 	Transcript string // a file, made by the child
@@ -377,7 +378,7 @@ func childWorker(ctx context.Context, w *transcript.Caller, s childSpec) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
 	defer stop()
 	e := effects{w.Queue, s.Table, s.Name}
-	return (&worker.Worker{Queue: w.Queue, Handler: e.handler(s.Pause), Concurrency: 2, MaxCheckout: s.Batch[0],
+	return (&worker.Worker{Queue: w.Queue, Handler: e.handler(s.Pause, s.Until), Concurrency: 2, MaxCheckout: s.Batch[0],
 		Lease:   s.Lease,
 		Backoff: soon,
 		Tuning:  worker.Tuning{PollMax: 100 * time.Millisecond, Grace: defaultPatience}}).Run(ctx)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"regexp"
 	"strings"
 	"sync"
@@ -117,13 +118,13 @@ func (e effects) insert(task uuid.UUID, who string) string {
 
 // handler takes its time and completes the task. Unless takes is zero, it also records that it has begun, and when it
 // is refused.
-func (e effects) handler(takes time.Duration) worker.Handler {
+func (e effects) handler(takes time.Duration, until string) worker.Handler {
 	return worker.Func(func(ctx context.Context, t dbq.Task) error {
 		if takes > 0 {
 			if err := e.record(ctx, t, "began "); err != nil {
 				return err
 			}
-			time.Sleep(takes) // a handler that does not look at its context
+			pause(takes, until) // a handler that does not look at its context
 		}
 		err := e.complete(ctx, t)
 		if takes > 0 && errors.Is(err, dbq.ErrLeaseLost) {
@@ -131,6 +132,19 @@ func (e effects) handler(takes time.Duration) worker.Handler {
 		}
 		return err
 	})
+}
+
+// pause sleeps for a time or, if a file is named, until it exists, and for that time at most.
+func pause(takes time.Duration, until string) {
+	if until == "" {
+		time.Sleep(takes)
+		return
+	}
+	for end := time.Now().Add(takes); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if _, err := os.Stat(until); err == nil {
+			return
+		}
+	}
 }
 
 // record records something apart from the task's completion.

@@ -4,6 +4,8 @@ package cases
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -18,15 +20,16 @@ func workerStopped(t *test) {
 	c := t.open()
 	q, table := c.Queue("work"), t.effectTable(c)
 	id := t.enqueue(q, dbq.NewTask{})
-	const takes = 8 * time.Second // the process must be stopped within
+	until := filepath.Join(t.Dir, "continue") // its handler waits for it, so that the process is stopped in time
 	p := t.start(childSpec{Do: "work", Name: "stopped", Queue: "work", Table: table, Lease: time.Second, Batch: []int{1},
-		Pause: takes})
+		Pause: processTime, Until: until})
 	t.awaitFirstEffect(c, table, p)
 	t.stopBetweenWrites(c, p)
 	t.awaitExpiry(c, id)
 	task := t.takeOver(q, id, long)
 	successor := effects{q, table, "successor"}
 	t.must(successor.complete(t.ctx, task))
+	t.must(os.WriteFile(until, nil, 0o600))
 	p.signal(syscall.SIGCONT)
 	var who string
 	t.eventually("the stopped process tries to complete its task", func() bool {
