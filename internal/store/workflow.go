@@ -453,9 +453,11 @@ const (
 	changesAtOnce = 200
 	// lockedAtOnce is how many of them may be locked before it stops reading.
 	lockedAtOnce = 3
-	// advanceTimeout bounds the wait for tasks that other transactions have locked; briefTry bounds the first try, and
-	// loneTry the try of each task by itself.
+	// advanceTimeout bounds the wait for tasks that other transactions have locked; briefTry bounds the first try, or
+	// briefReads times the time of a query if that is more, and loneTry the try of each task by itself.
 	advanceTimeout, briefTry, loneTry = 5 * time.Second, 250 * time.Millisecond, 2 * time.Second
+	// briefReads makes the first try long enough for the statements of a change where a server is busy or far away.
+	briefReads = 20
 )
 
 // lastID is above every id.
@@ -570,8 +572,10 @@ func (s *Store) AdvanceWorkflows(ctx context.Context, age time.Duration, promote
 func (s *Store) advanceBriefly(ctx context.Context, age time.Duration, tried map[string]bool,
 	promoted func([]Promoted)) (locked []WorkflowChange, err error) {
 	for limit := changesAtOnce; ; {
+		began := time.Now()
 		records, err := readRows[Record](ctx, s, s.sql.Texts.ListKV,
 			dialect.Args{"namespace": workflowNamespace, "limit": limit})
+		first := min(max(briefTry, briefReads*time.Since(began)), advanceTimeout)
 		if err != nil {
 			return locked, err
 		}
@@ -580,7 +584,7 @@ func (s *Store) advanceBriefly(ctx context.Context, age time.Duration, tried map
 		for _, r := range records {
 			if c := changeOf(r); !tried[c.Name] && r.Now-r.Updated >= age.Microseconds() && !s.isAdvancing(c.Name) {
 				fresh, tried[c.Name] = true, true
-				brief, cancel := context.WithTimeout(ctx, briefTry)
+				brief, cancel := context.WithTimeout(ctx, first)
 				one := s.Advance(brief, c, promoted)
 				cancel()
 				if one != nil {
