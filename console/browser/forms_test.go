@@ -94,6 +94,14 @@ func TestQueueIsPausedAndConfigured(t *testing.T) {
 		if info.Limits.Leased != 7 || info.Limits.KeyLeased != 2 || info.Settings != want {
 			t.Errorf("the queue is %+v, want the settings %+v", info, want)
 		}
+
+		ops, declared := admin.New(p.client), admin.QueueLimits{Leased: 77}
+		p.must(ops.DeclareLimits(t.Context(), name, declared))
+		show()
+		p.press(`form[action$="/queue/limits/reset"] button`)
+		if l, err := ops.QueueLimits(t.Context(), name); err != nil || l != declared {
+			t.Errorf("after a reset, the limits are %+v, %v, want those that the program declares", l, err)
+		}
 	})
 }
 
