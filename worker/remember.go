@@ -67,6 +67,7 @@ func Sleep(ctx context.Context, name string, d time.Duration) error {
 		return err
 	}
 	now := l.task.Updated.Add(time.Since(l.received)) // when it was checked out, and the time since
+	now = now.Truncate(time.Millisecond)              // as SQLite's clock, or the end is after what the release waits for
 	end, slept, err := Recall[time.Time](ctx, name)
 	if err == nil && !slept {
 		end = now.Add(d)
