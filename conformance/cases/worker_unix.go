@@ -67,7 +67,7 @@ func workerTerminated(t *test) {
 	c := t.open()
 	table := t.effectTable(c)
 	ids := t.enqueueMany(c.Queue("work"), 12, nil)
-	p := t.start(childSpec{Do: "work", Name: "terminated", Queue: "work", Table: table, Lease: 2 * time.Second,
+	p := t.start(childSpec{Do: "work", Name: "terminated", Queue: "work", Table: table, Lease: long,
 		Batch: []int{10}, Pause: time.Second})
 	t.awaitFirstEffect(c, table, p)
 	p.signal(syscall.SIGTERM)
