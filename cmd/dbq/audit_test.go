@@ -50,7 +50,7 @@ func TestAuditList(t *testing.T) {
 func TestAuditHasReasonsAndOperators(t *testing.T) {
 	u := newUser(t)
 	id := u.run("enqueue", "-q", "q").id()
-	worker := u.start("work", "-q", "mail", "--id", "w", "--report-interval", "50ms", "--", "true")
+	worker := u.start("work", "-q", "mail", "--id", "w", "--report-interval", "1s", "--", "true")
 	check.Eventually(t, "the worker is listed", func() bool { return u.run("worker", "list").ok() != "" })
 	token := ""
 	for _, command := range []string{

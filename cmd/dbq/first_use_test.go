@@ -169,7 +169,7 @@ func TestNamesAreCompleted(t *testing.T) {
 			t.Errorf("%s is completed by %q", line, out)
 		}
 	}
-	b := u.start(sh("true", "--id", "web/1", "--report-interval", "50ms")...)
+	b := u.start(sh("true", "--id", "web/1", "--report-interval", "1s")...)
 	b.err.waitFor(t, "web/1")
 	check.Eventually(t, "the worker's name is completed", func() bool {
 		return strings.HasPrefix(u.run("__complete", "worker", "stop", "w").out, "web/1\n")
