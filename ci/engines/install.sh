@@ -8,7 +8,6 @@ here=$(cd "$(dirname "$0")" && pwd)
 packages=()
 [ "${1:-}" = servers ] || command -v dockerd >/dev/null || packages+=(docker.io)
 command -v mmdebstrap >/dev/null || packages+=(mmdebstrap)
-command -v pgbouncer >/dev/null || packages+=(pgbouncer)
 command -v shellcheck >/dev/null || packages+=(shellcheck) # for make check
 [ ${#packages[@]} -gt 0 ] || exit 0
 

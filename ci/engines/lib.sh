@@ -7,7 +7,7 @@ ENGINES=${DBQ_ENGINES:-/var/cache/dbq-engines}
 # conflict as packages.
 TREES=(
   "bookworm:postgresql-15,mariadb-server-core,mariadb-client-core,libeatmydata1,procps"
-  "trixie:postgresql-17,mariadb-server,mariadb-backup,galera-4,rsync,socat,lsof,iproute2,libeatmydata1,procps"
+  "trixie:postgresql-17,pgbouncer,mariadb-server,mariadb-backup,galera-4,rsync,socat,lsof,iproute2,libeatmydata1,procps"
   "sid:postgresql-18,mysql-server-core,mysql-client-core,libeatmydata1,procps"
 )
 

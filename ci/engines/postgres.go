@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -65,10 +66,13 @@ auth_type = any
 pool_mode = transaction
 default_pool_size = 30
 max_client_conn = 1000
+log_connections = 0
+log_disconnections = 0
+log_stats = 0
 `, address, behind.port("port"), s.port("port")), 0o644)
 		},
 		func() error {
-			return s.launch(s.command(context.Background(), "pgbouncer", "-q", s.path("pgbouncer.ini")))
+			return s.launch(s.command(context.Background(), "pgbouncer", filepath.Join(s.data(), "pgbouncer.ini")))
 		},
 		func() error { return s.await("ready", s.accepts) })
 }

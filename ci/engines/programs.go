@@ -98,8 +98,9 @@ var places = map[string]struct{ user, bin, file string }{
 	"postgresha":       {"postgres", "/usr/lib/postgresql/18/bin", "/usr/lib/postgresql/18/bin/pg_rewind"},
 }
 
-// find locates the programs of an engine, a cluster or a node: PostgreSQL and its pooler on this machine, and all but
-// the pooler in a tree, which takes root.
+// find locates the programs of an engine, a cluster or a node: PostgreSQL on this machine, and all in a tree, which
+// takes root. Without root, the pooler is this machine's too; one before 1.19.1 ends when queries are cancelled under
+// load (PgBouncer's issue 822).
 func (m machine) find(name string) (programs, error) {
 	family, digits := splitName(name)
 	place, known := places[family]
@@ -111,12 +112,10 @@ func (m machine) find(name string) (programs, error) {
 	place.file = strings.ReplaceAll(place.file, "VERSION", digits)
 	onPath, _ := exec.LookPath("postgres")
 	switch {
-	case (family == "postgres" || family == "pgbouncer") && exists(place.file):
+	case (family == "postgres" || family == "pgbouncer" && !m.root) && exists(place.file):
 		return m.here(place.user, place.bin), nil
 	case family == "postgres" && exists(filepath.Dir(onPath), "initdb") && version("", onPath, `(\d+)`) == digits:
 		return m.here(place.user, filepath.Dir(onPath)), nil
-	case family == "pgbouncer":
-		return programs{}, errors.New("pgbouncer is not installed; make servers (as root) does it")
 	case !m.root:
 		return programs{}, fmt.Errorf("only root can start %s: it runs in a tree", name)
 	}
