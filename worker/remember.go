@@ -66,8 +66,8 @@ func Sleep(ctx context.Context, name string, d time.Duration) error {
 	if err != nil {
 		return err
 	}
-	now := l.task.Updated.Add(time.Since(l.received)) // when it was checked out, and the time since
-	now = now.Truncate(time.Millisecond)              // as SQLite's clock, or the end is after what the release waits for
+	// When it was checked out, and the time since: in milliseconds, as on SQLite, so that the task is not due before end.
+	now := l.task.Updated.Add(time.Since(l.received)).Truncate(time.Millisecond)
 	end, slept, err := Recall[time.Time](ctx, name)
 	if err == nil && !slept {
 		end = now.Add(d)

@@ -98,9 +98,9 @@ var places = map[string]struct{ user, bin, file string }{
 	"postgresha":       {"postgres", "/usr/lib/postgresql/18/bin", "/usr/lib/postgresql/18/bin/pg_rewind"},
 }
 
-// find locates the programs of an engine, a cluster or a node: PostgreSQL on this machine, and all in a tree, which
-// takes root. Without root, the pooler is this machine's too; one before 1.19.1 ends when queries are cancelled under
-// load (PgBouncer's issue 822).
+// find locates the programs of an engine, a cluster or a node: PostgreSQL on this machine if it is there, and otherwise
+// in a tree, which takes root. Without root, the pooler is this machine's too. One before 1.19.1 ends when queries are
+// cancelled under load (PgBouncer's issue 822), so that of a tree is better.
 func (m machine) find(name string) (programs, error) {
 	family, digits := splitName(name)
 	place, known := places[family]
