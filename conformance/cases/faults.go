@@ -869,18 +869,20 @@ func cutInCallersTx(t *test) {
 	p, dsn := t.throughProxy()
 	direct := t.open()
 	for i, call := range callsTx(direct.Queue("q"), dbq.Lease{}) {
+		c := t.oneConnection(dsn)
 		t.eachRequestAndAnswer(call.name, proxy.Rule{}, func(r proxy.Rule) bool {
 			q := ownQueue(direct)
 			held := t.takeNew(q, dbq.NewTask{}, long)
-			c := t.oneConnection(dsn)
 			tx := t.beginTx(c)
 			what := fmt.Sprintf("%s, cut at %v", call.name, r)
-			fired := t.callUnder(p, r, c, func(ctx context.Context) {
-				err := callsTx(c.Queue(q.Name()), held.Lease)[i].tx(ctx, tx)
-				t.failIf(p.Fired() && !errors.Is(err, dbq.ErrUnavailable) || errors.Is(err, dbq.ErrMayHaveHappened),
-					"%s: got error %v, want ErrUnavailable alone", what, err)
-				_ = tx.Rollback()
-			}, nil)
+			ctx, cancel := context.WithTimeout(t.ctx, patienceOfCall)
+			defer cancel()
+			p.Set(r)
+			err := callsTx(c.Queue(q.Name()), held.Lease)[i].tx(ctx, tx)
+			t.failIf(p.Fired() && !errors.Is(err, dbq.ErrUnavailable) || errors.Is(err, dbq.ErrMayHaveHappened),
+				"%s: got error %v, want ErrUnavailable alone", what, err)
+			_ = tx.Rollback()
+			fired := p.Heal()
 			// The server may not have noticed yet that its client is gone.
 			t.must(q.Complete(t.ctx, held.Lease, nil))
 			if rest := t.list(direct, admin.Filter{Queue: q.Name()}); len(rest) != 1 {
@@ -888,5 +890,6 @@ func cutInCallersTx(t *test) {
 			}
 			return fired
 		})
+		c.Close()
 	}
 }
