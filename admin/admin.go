@@ -6,8 +6,9 @@
 //
 // Tasks: List, Archived and Attempts read them and their history, Operate and OperateMany change their states, Stats
 // counts them, and Clean removes those whose retention has passed. Queues: PauseQueue, ResumeQueue, ConfigureQueue
-// and ConfigureLimits change them, and Queues lists them. Workers: Workers lists them, and CommandWorker pauses,
-// resumes or stops one. Each call that changes something is recorded in the audit, which Audit reads.
+// and ConfigureLimits change them, Queues lists them, Keys lists the keys of one, and Why returns why its tasks wait.
+// Workers: Workers lists them, and CommandWorker pauses, resumes or stops one. Each call that changes something is
+// recorded in the audit, which Audit reads.
 //
 // Calls return the errors of package dbq.
 package admin

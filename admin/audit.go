@@ -164,8 +164,9 @@ func (a *Admin) audited(ctx context.Context, opts []Option, entry store.Audit) (
 	return out, o, nil
 }
 
-// filterJSON returns the fields of a filter that are set, as the audit keeps them and the HTTP API has them.
-func filterJSON(f Filter) string {
+// filterJSON returns the fields of a filter that are set, as the audit keeps them and the HTTP API has them, and how
+// many of the tasks the caller has chosen, if it did.
+func filterJSON(f Filter, chosen int) string {
 	b, _ := json.Marshal(struct { // it has only texts and numbers
 		Queue         string           `json:"queue,omitempty"`
 		States        []dbq.State      `json:"states,omitempty"`
@@ -179,10 +180,13 @@ func filterJSON(f Filter) string {
 		NotCancelled  bool             `json:"not_cancelled,omitempty"`
 		InStateFor    duration.Seconds `json:"in_state_for_seconds,omitempty"`
 		EnteredWithin duration.Seconds `json:"entered_within_seconds,omitempty"`
+		EnteredSince  time.Time        `json:"entered_since,omitzero"`
 		After         uuid.UUID        `json:"after,omitzero"`
 		Before        uuid.UUID        `json:"before,omitzero"`
 		Limit         int              `json:"limit"`
+		Chosen        int              `json:"chosen,omitempty"` // tasks among them, by another criterion
 	}{f.Queue, f.States, f.Kind, f.Key, f.Reference, f.Workflow, f.Holder, f.ParkedOnly, f.CancelledOnly, f.NotCancelled,
-		duration.Seconds(f.InStateFor), duration.Seconds(f.EnteredWithin), f.After, f.Before, f.Limit})
+		duration.Seconds(f.InStateFor), duration.Seconds(f.EnteredWithin), f.EnteredSince, f.After, f.Before,
+		f.Limit, chosen})
 	return string(b)
 }

@@ -34,6 +34,8 @@ type Filter struct {
 	InStateFor time.Duration
 	// EnteredWithin selects only tasks that came into their state at most this long ago.
 	EnteredWithin time.Duration
+	// EnteredSince selects only tasks that came into their state then or later, by the database's clock.
+	EnteredSince time.Time
 	// After selects only tasks with a higher id, and Before those with a lower id. Ids are ordered by creation.
 	After  uuid.UUID
 	Before uuid.UUID
@@ -81,6 +83,9 @@ func (f Filter) check() error {
 	}
 	if f.CancelledOnly && f.NotCancelled {
 		return fmt.Errorf("%w: CancelledOnly and NotCancelled exclude each other", dbq.ErrFilter)
+	}
+	if !f.EnteredSince.IsZero() && bounds.Time(f.EnteredSince) != nil {
+		return fmt.Errorf("%w: EnteredSince is %v", dbq.ErrFilter, f.EnteredSince)
 	}
 	for _, s := range f.States {
 		if !slices.Contains(state.All(), s) {

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -136,7 +137,8 @@ func (a *Admin) OperateMany(
 		return all, nil
 	}
 	entry := store.Audit{
-		Origin: store.Origin{By: o.by, Reason: o.reason}, Action: string(event), Queue: f.Queue, Filter: filterJSON(f),
+		Origin: store.Origin{By: o.by, Reason: o.reason}, Action: string(event), Queue: f.Queue,
+		Filter: filterJSON(f, 0),
 	}
 	if ctx, err = store.Audited(ctx, o.by, entry); err != nil {
 		return done, a.wrap(string(event), f.Queue, err)
@@ -159,6 +161,39 @@ func (a *Admin) OperateMany(
 	}
 	done.More, done.Last = all.More, all.Last
 	return done, nil
+}
+
+// OperateChosen applies an event to up to dbq.MaxBulk tasks that the caller has chosen among those of a filter by what
+// no filter can select, such as a text in their errors. It returns how many it changed: tasks whose state does not
+// allow the event stay as they are. It does not compare the tasks with the filter, which only the audit gets, with the
+// number of chosen tasks. Each batch of tasks is a separate transaction: after an error, the result is about the
+// batches before.
+func (a *Admin) OperateChosen(
+	ctx context.Context, event state.Event, ids []uuid.UUID, f Filter, opts ...Option,
+) (changed int, err error) {
+	defer func(start time.Time) { a.core.Observe(string(event), f.Queue, changed, false, start, err) }(time.Now())
+	ids = slices.Clone(ids)
+	slices.SortFunc(ids, func(x, y uuid.UUID) int { return bytes.Compare(x[:], y[:]) })
+	ids = slices.Compact(ids)
+	f.Limit = len(ids)
+	ctx, o, err := a.audited(ctx, opts,
+		store.Audit{Action: string(event), Queue: f.Queue, Filter: filterJSON(f, len(ids))})
+	op, err := operation(event, o, err)
+	if err == nil {
+		err = f.check()
+	}
+	if err != nil {
+		return 0, a.wrap(string(event), f.Queue, err)
+	}
+	for batch := range slices.Chunk(ids, a.store.OperateLimit(event)) {
+		moved, err := a.store.Operate(ctx, op, batch)
+		if err != nil {
+			return changed, a.wrap(string(event), f.Queue, err)
+		}
+		changed += len(moved)
+		a.wake(ctx, op.Transition, moved)
+	}
+	return changed, nil
 }
 
 // CountMovable counts the tasks that OperateMany would try to change, up to f.Limit, at a cost that does not grow with

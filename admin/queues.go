@@ -41,6 +41,8 @@ type QueueInfo struct {
 	Limits   QueueLimits   `json:"limits"`
 	// DeclaredLimits are those of DeclareLimits, or nil. They are in force unless an operator has changed the limits.
 	DeclaredLimits *QueueLimits `json:"declared_limits,omitempty"`
+
+	allowed store.Allowance // what the rate allowed when the limits were read
 }
 
 // Queues lists the queues that are paused, or have settings or limits, ordered by name. Stats lists those that have
@@ -49,17 +51,21 @@ func (a *Admin) Queues(ctx context.Context) ([]QueueInfo, error) {
 	queues, err := a.core.Control.Queues(ctx)
 	var out []QueueInfo
 	for _, q := range queues {
-		info := QueueInfo{
-			Queue: q.Name, Paused: q.Paused, Since: q.Since, By: q.By, Reason: q.Reason,
-			Settings: settingsOf(q.Settings), Limits: limitsOf(q.Limits.Limits),
-		}
-		if q.Limits.Declared != nil {
-			declared := limitsOf(*q.Limits.Declared)
-			info.DeclaredLimits = &declared
-		}
-		out = append(out, info)
+		out = append(out, infoOf(q))
 	}
 	return out, err
+}
+
+func infoOf(q control.Queue) QueueInfo {
+	info := QueueInfo{
+		Queue: q.Name, Paused: q.Paused, Since: q.Since, By: q.By, Reason: q.Reason,
+		Settings: settingsOf(q.Settings), Limits: limitsOf(q.Limits.Limits), allowed: q.Limits.Allowed,
+	}
+	if q.Limits.Declared != nil {
+		declared := limitsOf(*q.Limits.Declared)
+		info.DeclaredLimits = &declared
+	}
+	return info
 }
 
 // PauseQueue stops a queue from handing out tasks until ResumeQueue: every checkout of any client that starts after

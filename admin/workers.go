@@ -8,6 +8,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/internal/control"
 	"github.com/dbq-go/dbq/internal/store"
+	"github.com/google/uuid"
 )
 
 // The states of a worker.
@@ -33,8 +34,11 @@ type WorkerInfo struct {
 	Done        int64     `json:"done"`                  // attempts that have ended since it started
 	Failed      int64     `json:"failed"`                // ended attempts that failed
 	NoHandler   []string  `json:"no_handler,omitempty"`  // kinds that it has met lately and has no handler for
-	Program     string    `json:"program,omitempty"`     // such as the program's version
-	Remote      bool      `json:"remote,omitempty"`      // it works over HTTP: it takes no commands
+	// Held are the ids of the tasks that it runs, up to 20, those that it has run for longest first. Of a Dead worker,
+	// they are the tasks of its last report: others may have taken them over.
+	Held    []uuid.UUID `json:"held,omitempty" nullable:"false"`
+	Program string      `json:"program,omitempty"` // such as the program's version
+	Remote  bool        `json:"remote,omitempty"`  // it works over HTTP: it takes no commands
 	// Seen is when it last reported, by the database's clock. A worker that misses three reports in a row is Dead.
 	Seen time.Time `json:"seen"`
 	Dead bool      `json:"dead"`

@@ -72,6 +72,12 @@ func reading[T any](a *API, read func(*admin.Admin, context.Context, string) (T,
 	}
 }
 
+// why reads why the tasks of a queue wait.
+func why(ops *admin.Admin, ctx context.Context, queue string) (wire.Verdict, error) {
+	v, err := ops.Why(ctx, queue)
+	return wire.VerdictOf(v), err
+}
+
 // configureQueue is a request to change the settings or the limits of a queue.
 type configureQueue[T any] struct {
 	InQueue

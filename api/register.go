@@ -72,6 +72,7 @@ func (a *API) register() (http.Handler, []byte, error) {
 	add(r, "wait-for-task", auth.Read, "GET", pathTask+"/wait", "Wait until a task has ended", a.wait)
 	add(r, "list-attempts", auth.Read, "GET", pathTask+"/attempts", "List the ended attempts of a task", a.attempts)
 	add(r, "stats", auth.Read, "GET", pathDatabase+"/stats", "Count the tasks of each queue by state", a.stats)
+	add(r, "why", auth.Read, "GET", pathQueue+"/why", "Find out why the tasks of a queue wait", reading(a, why))
 	add(r, "series", auth.Read, "GET", pathDatabase+"/series", "Read what happened in queues over time", a.series)
 	add(r, "operate", auth.Operate, "POST", pathTask+"/{event}", "Apply an operator's event to a task", a.operate)
 	add(r, "operate-many", auth.Operate, "POST", pathDatabase+"/operate/{event}", "Apply it to many tasks",

@@ -3,7 +3,9 @@ package api
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -166,7 +168,7 @@ func (w *workers) take(now time.Time) (live []control.Worker, gone []string) {
 				c.OldestSince = l.started.UTC()
 			}
 		}
-		c.Holding = len(c.held)
+		c.Holding, c.Held = len(c.held), longest(c.held)
 		if c.open == 0 && c.Holding == 0 && now.Sub(c.last) > silentAfter {
 			delete(w.callers, id)
 			w.places.Release(c.Queue, 1)
@@ -176,6 +178,13 @@ func (w *workers) take(now time.Time) (live []control.Worker, gone []string) {
 		live = append(live, c.Worker)
 	}
 	return live, gone
+}
+
+// longest returns the tasks that a worker has held for longest, as many as its record has.
+func longest(held map[uuid.UUID]lent) []uuid.UUID {
+	ids := slices.Collect(maps.Keys(held))
+	slices.SortFunc(ids, func(a, b uuid.UUID) int { return held[a].started.Compare(held[b].started) })
+	return ids[:min(len(ids), control.MaxHeld)]
 }
 
 // report writes the records as of now.

@@ -21,7 +21,7 @@ func (s *site) listed(now time.Time) []any {
 func TestWorkersOverHTTPAreListed(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.must(201, "POST", mail+"/tasks", `{}`)
+	id := s.must(201, "POST", mail+"/tasks", `{}`)["id"]
 	lease := one(t, s.must(200, "POST", mail+"/checkout", `{"worker":"w"}`), "tasks")["lease"].(string)
 	now := time.Now()
 	for range 2 {
@@ -33,6 +33,9 @@ func TestWorkersOverHTTPAreListed(t *testing.T) {
 		got := fmt.Sprint(w["id"], w["queue"], w["state"], w["holding"], w["remote"], w["dead"])
 		if want := fmt.Sprint("http/mail/w", "mail", "running", 1, true, false); got != want {
 			t.Errorf("listed as %s, want %s", got, want)
+		}
+		if held, _ := w["held"].([]any); len(held) != 1 || held[0] != id {
+			t.Errorf("it holds %v, want %v", w["held"], id)
 		}
 	}
 	s.refused(422, "option", "POST", "/v1/db/shop/workers/command", `{"worker":"http/mail/w","command":"pause"}`)

@@ -16,34 +16,44 @@ type auditView struct {
 	Entries []admin.AuditEntry
 	Upto    time.Time // of the last entry that was looked at, if the page is not full
 	Next    string
+
+	clock clock // reads the times of the filter
 }
 
 // Time returns a time of the filter for the template. Browsers show nothing in an input for times that has other text.
 func (a auditView) Time(name, label, value string) formField {
+	if !a.clock.local {
+		label += ", in UTC"
+	}
 	f := a.Field("filter", name, label, "2026-01-31T16:30", value)
-	if _, err := auditTime(name, f.Value); err == nil {
+	if _, err := a.clock.typed(name, f.Value); err == nil {
 		f.Type = "datetime-local"
 	}
 	return f
 }
 
-// auditTime reads a time of the filter; empty is zero. A browser adds the seconds only if they are not 0.
-func auditTime(field, text string) (time.Time, error) {
+// typed reads a time that was typed in the zone of the page; empty is zero. A browser adds the seconds only if they are
+// not 0.
+func (c clock) typed(field, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
 	for _, layout := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05"} {
-		if at, err := time.Parse(layout, text); err == nil {
+		if at, err := time.ParseInLocation(layout, text, c.zone); err == nil {
 			return at, nil
 		}
 	}
-	return time.Time{}, fieldError{field, formError(field + ": write a time in UTC, such as 2026-01-31T16:30")}
+	zone := "in UTC"
+	if c.local {
+		zone = "of your time zone"
+	}
+	return time.Time{}, fieldError{field, formError(field + ": write a time " + zone + ", such as 2026-01-31T16:30")}
 }
 
 // auditPage lists the changes of operators, the newest first, or shows the filter again if it is invalid.
 func (c *Console) auditPage(v *visit) error {
 	page := auditView{Queue: v.named("queue"), Action: v.form("action"), By: v.named("by"), Task: v.form("task"),
-		Since: v.form("since"), Until: v.form("until")}
+		Since: v.form("since"), Until: v.form("until"), clock: v.clock()}
 	err := page.fill(v)
 	again, ok := v.refusal("filter", err)
 	if err != nil && !ok {
@@ -60,17 +70,16 @@ func (a *auditView) fill(v *visit) error {
 	if err := v.need(auth.Administer, f.Queue); err != nil {
 		return err
 	}
-	var err error
-	if f.Since, err = auditTime("since", a.Since); err != nil {
-		return err
-	}
-	if f.Until, err = auditTime("until", a.Until); err != nil {
-		return err
-	}
+	var err, sinceErr, untilErr, taskErr error
+	f.Since, sinceErr = a.clock.typed("since", a.Since)
+	f.Until, untilErr = a.clock.typed("until", a.Until)
 	if a.Task != "" {
 		if f.TaskID, err = uuid.Parse(a.Task); err != nil {
-			return fieldError{"task", "the task is not a UUID"}
+			taskErr = fieldError{"task", "the task is not a UUID"}
 		}
+	}
+	if err = invalid(taskErr, sinceErr, untilErr); err != nil {
+		return err
 	}
 	if at := v.form("at"); at != "" {
 		if f.Before, err = uuid.Parse(at); err != nil {

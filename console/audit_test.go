@@ -23,18 +23,35 @@ func TestAuditIsFilteredByTime(t *testing.T) {
 	s.shows(s.get(200, path, "since", past+":01"), entry, `name="since" value="`+past+`:01"`)
 }
 
+// TestTimesOfTheAuditAreTypedAsTheyAreShown filters by a time of the browser's zone, and by one in UTC.
+func TestTimesOfTheAuditAreTypedAsTheyAreShown(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, ann)
+	check.OK(t, admin.New(s.client).PauseQueue(t.Context(), "mail", admin.Reason("month end")))
+	kathmandu, err := time.LoadLocation("Asia/Kathmandu") // 5 hours and 45 minutes before UTC
+	check.OK(t, err)
+	as := func(cookies string, until time.Time) string {
+		path := "/db/shop/audit?until=" + until.Format("2006-01-02T15:04")
+		return s.do(200, "GET", path, "", "Cookie", cookies)
+	}
+	until := time.Now().Add(time.Hour)
+	s.shows(as("dbq_zone=Asia/Kathmandu", until.In(kathmandu)), "month end", ">Before</label>")
+	s.hides(as("dbq_zone=Asia/Kathmandu", until.UTC()), "month end")
+	s.shows(as("dbq_zone=Asia/Kathmandu; dbq_times=utc", until.UTC()), "month end", ">Before, in UTC</label>")
+}
+
 // TestRefusedFilterOfTheAuditKeepsItsInput has the message at the field that is invalid, and no entry.
 func TestRefusedFilterOfTheAuditKeepsItsInput(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, ann)
 	check.OK(t, admin.New(s.client).PauseQueue(t.Context(), "mail", admin.Reason("month end")))
 	for field, message := range map[string]string{
-		"since": "since: write a time in UTC", "until": "until: write a time in UTC", "task": "the task is not a UUID",
+		"since": "Since: write a time in UTC", "until": "Until: write a time in UTC", "task": "The task is not a UUID",
 	} {
 		page := s.get(422, "/db/shop/audit", "queue", "mail", "action", "pause queue", "by", "ann <b>", field, "yesterday")
 		s.shows(page, `role="search"`, `name="queue" value="mail"`, `value="pause queue"`, `value="ann &lt;b&gt;"`,
 			`name="`+field+`" value="yesterday"`, `aria-describedby="`+field+`-error" autofocus`,
-			`id="`+field+`-error" role="alert">The input is invalid: `+message)
+			`id="`+field+`-error" role="alert">`+message)
 		s.hides(page, "month end", "No change matches", `type="datetime-local" name="`+field+`"`)
 	}
 	page := s.get(422, "/db/shop/audit", "since", "yesterday", "until", "2026-01-31T16:30", "task", "none")
@@ -42,7 +59,7 @@ func TestRefusedFilterOfTheAuditKeepsItsInput(t *testing.T) {
 		`type="datetime-local" name="until" value="2026-01-31T16:30"`)
 	// What only the database's side refuses is above the form.
 	page = s.get(422, "/db/shop/audit", "by", strings.Repeat("x", 2000), "queue", "mail")
-	s.shows(page, `role="alert">The input is invalid: `, `name="queue" value="mail"`)
+	s.shows(page, `autofocus>The input is invalid: `, `name="queue" value="mail"`)
 	s.get(404, "/db/shop/audit", "at", "yesterday")
 
 	bob := serve(t, s.client, user{auth.Principal{Name: "bob", Role: auth.Operator}}, "")

@@ -14,8 +14,10 @@ import (
 
 // Bounds of an action on a selection.
 const (
-	// previewTo is how far a preview counts, in each state: more would take longer than a page may.
-	previewTo = 5_000
+	// previewTo is how far a preview counts, in each state: more would take longer than a page may. previewTime is how
+	// long it compares texts.
+	previewTo   = 5_000
+	previewTime = 2 * time.Second
 	// bulkPart is the number of tasks that change in one transaction. bulkTime limits how long a request continues with
 	// the next part. The page then shows the progress and continues.
 	bulkPart = 2_000
@@ -29,26 +31,36 @@ type bulkView struct {
 	Count     string // of the tasks that would change
 	None      bool
 	Unsure    bool      // counting stopped because it had looked at enough tasks
+	Searched  int       // tasks whose texts were compared
 	Done      int       // tasks that have changed
 	More      bool      // there may be more
 	After     uuid.UUID // the last task that was tried
 	Reason    string
 }
 
-// bulkOf reads the selection and the event of the request, and checks that the user may do it.
+// bulkOf reads the selection and the event of the request, and checks that the user may do it. The selection gets its
+// time as it is now: a preview and the parts of the action, which come later, have the same.
 func (v *visit) bulkOf() (page bulkView, f admin.Filter, err error) {
 	page.Selection = v.selection()
-	if page.Selection.searches() {
-		return page, f, formError("a filter by a text is for lists only; act on each task, or filter by kind or key")
-	}
 	if page.Event, err = v.event(v.form("event")); err != nil {
 		return page, f, err
 	}
 	if err = v.need(actionOf(page.Event.Event), page.Selection.Queue); err != nil {
 		return page, f, err
 	}
+	if err = v.maySearch(page.Selection); err != nil {
+		return page, f, err
+	}
 	f, err = page.Selection.filter()
+	since, sinceErr := v.since("since", page.Selection.Since)
+	if err = invalid(err, sinceErr); err != nil {
+		return page, f, err
+	}
+	f.EnteredSince = since
+	page.Selection.Since = typedTime(f.EnteredSince)
 	f.NewestFirst = false // it is for lists only
+	// A cancelled task is no failure: Admin.OperateMany retries it only if the filter selects cancelled tasks.
+	f.NotCancelled = f.NotCancelled || page.Event.Event == admin.Reenqueue && !f.CancelledOnly
 	return page, f, err
 }
 
@@ -58,8 +70,15 @@ func (c *Console) bulkPage(v *visit) error {
 	if err != nil {
 		return err
 	}
-	f.Limit = previewTo
-	n, more, err := v.db.admin.CountMovable(v.ctx(), page.Event.Event, f)
+	n, more := 0, false
+	if page.Selection.searches() {
+		n, more, err = v.countFound(&page, f)
+		page.Unsure = more
+	} else {
+		f.Limit = previewTo
+		n, more, err = v.db.admin.CountMovable(v.ctx(), page.Event.Event, f)
+		page.Unsure = more && n < previewTo
+	}
 	if err != nil {
 		return err
 	}
@@ -70,9 +89,40 @@ func (c *Console) bulkPage(v *visit) error {
 	case more:
 		page.Count = "at least " + page.Count
 	}
-	page.Unsure = more && n < previewTo
-	v.show(http.StatusOK, "bulk", string(page.Event.Event)+" tasks", page)
+	v.show(http.StatusOK, "bulk", verbs[page.Event.Event].Label+" tasks", page)
 	return nil
+}
+
+// findMovable searches the next tasks of a selection by a text for those that the event may change. The next call
+// continues after the last of them.
+func (v *visit) findMovable(page *bulkView, f *admin.Filter) (ids []uuid.UUID, more bool, err error) {
+	found, err := page.Selection.search(v.ctx(), v.db, *f, v.db.admin.List, searchRows)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, t := range found.tasks {
+		if page.Event.Allows(t.State, t.Parked()) {
+			ids = append(ids, t.ID)
+		}
+	}
+	page.Searched += found.looked
+	if found.more {
+		page.After, f.After = found.last, found.last
+	}
+	return ids, found.more, nil
+}
+
+// countFound counts the tasks that an action on a search would change, until it has searched enough.
+func (v *visit) countFound(page *bulkView, f admin.Filter) (n int, more bool, err error) {
+	begin := time.Now()
+	for more = true; more && page.Searched < previewTo && time.Since(begin) < previewTime; {
+		var ids []uuid.UUID
+		if ids, more, err = v.findMovable(page, &f); err != nil {
+			return n, more, err
+		}
+		n += len(ids)
+	}
+	return n, more, nil
 }
 
 // bulk applies an action part by part, and shows how far it came if there is more.
@@ -81,8 +131,10 @@ func (c *Console) bulk(v *visit) error {
 	if err != nil {
 		return err
 	}
-	if page.Done, err = strconv.Atoi("0" + v.form("done")); err != nil {
-		return formError("the number of changed tasks is invalid")
+	for field, to := range map[string]*int{"done": &page.Done, "searched": &page.Searched} {
+		if *to, err = strconv.Atoi("0" + v.form(field)); err != nil {
+			return formError("the number of changed tasks is invalid")
+		}
 	}
 	if after := v.form("after"); after != "" {
 		if f.After, err = uuid.Parse(after); err != nil {
@@ -90,23 +142,49 @@ func (c *Console) bulk(v *visit) error {
 		}
 	}
 	page.Reason = v.form("reason")
-	begin := time.Now()
-	if f.Limit = bulkPart; f.Workflow != uuid.Nil {
+	part := v.changePart
+	if page.Selection.searches() {
+		part = v.changeFound
+	} else if f.Limit = bulkPart; f.Workflow != uuid.Nil {
 		f.Limit = workflow.MaxSteps // as a whole: no step may start because those before it were cancelled
 	}
+	begin := time.Now()
 	for page.More = true; page.More && time.Since(begin) < bulkTime; {
-		part, err := v.db.admin.OperateMany(v.ctx(), page.Event.Event, f)
-		page.Done, page.More = page.Done+part.Changed, part.More
-		page.After, f.After = part.Last, part.Last
-		if err != nil {
-			return fmt.Errorf("%s%s before: %w", changed(page.Done), page.Event.Past, err)
+		if err := part(&page, &f); err != nil {
+			return fmt.Errorf("%s%s before: %w", changed(page.Done), verbs[page.Event.Event].Past, err)
 		}
 	}
 	v.db.changed()
 	if page.More {
-		v.show(http.StatusOK, "bulk", string(page.Event.Event)+" tasks", page)
+		v.show(http.StatusOK, "bulk", verbs[page.Event.Event].Label+" tasks", page)
 		return nil
 	}
-	list := page.Selection
-	return v.done(v.path("tasks", list.fields()...), changed(page.Done)+page.Event.Past+".")
+	to := v.path("tasks", page.Selection.fields()...)
+	if s := page.Selection; s.Alike != "" { // of which nothing is left
+		to = v.path("poison", "queue", s.Queue, "since", s.Since)
+	}
+	return v.done(to, changed(page.Done)+verbs[page.Event.Event].Past+".")
+}
+
+// changePart applies an action to the next part of a selection.
+func (v *visit) changePart(page *bulkView, f *admin.Filter) error {
+	part, err := v.db.admin.OperateMany(v.ctx(), page.Event.Event, *f)
+	page.Done, page.More = page.Done+part.Changed, part.More
+	page.After, f.After = part.Last, part.Last
+	return err
+}
+
+// changeFound applies an action to what a search finds among the next tasks.
+func (v *visit) changeFound(page *bulkView, f *admin.Filter) error {
+	selected := *f
+	ids, more, err := v.findMovable(page, f)
+	if err != nil {
+		return err
+	}
+	if page.More = more; len(ids) == 0 {
+		return nil
+	}
+	n, err := v.db.admin.OperateChosen(v.ctx(), page.Event.Event, ids, selected)
+	page.Done += n
+	return err
 }

@@ -5,8 +5,8 @@
 //	})
 //	http.Handle("/dbq/", handler)
 //
-// `dbq serve` shows it at /. docs/console.md describes the pages. They are plain HTML forms and links; a script only
-// refreshes them, shows local times and adds keys.
+// `dbq serve` shows it at /. docs/console.md describes the pages. They are plain HTML forms and links; scripts only
+// refresh them, draw plots, copy texts and add keys.
 package console
 
 import (
@@ -98,6 +98,7 @@ type database struct {
 	kept      shared[admin.Kept]      // sizes, which change slowly
 	series    sharedBy[seriesKey, series]
 	workflows sharedBy[uuid.UUID, workflow.Info] // without results
+	verdicts  sharedBy[verdictKey, admin.Verdict]
 }
 
 // New returns a console. It sends nothing to the databases. It returns dbq.ErrOption if the configuration is invalid.
@@ -138,6 +139,7 @@ func New(cfg Config) (*Console, error) {
 			kept:      shared[admin.Kept]{keep: hoursFor},
 			series:    sharedBy[seriesKey, series]{keep: seriesFor},
 			workflows: sharedBy[uuid.UUID, workflow.Info]{keep: workflowFor},
+			verdicts:  sharedBy[verdictKey, admin.Verdict]{keep: verdictFor},
 		}
 		c.names = append(c.names, name)
 	}
@@ -160,37 +162,39 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.handler.
 func (c *Console) routes() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, page := range map[string]pageFunc{
-		"GET /{$}":                                c.databasesPage,
-		"GET /db/{database}/{$}":                  c.overviewPage,
-		"GET /db/{database}/queue":                c.queuePage,
-		"GET /db/{database}/keys":                 c.keysPage,
-		"POST /db/{database}/queue/pause":         c.pauseQueue,
-		"POST /db/{database}/queue/resume":        c.resumeQueue,
-		"POST /db/{database}/queue/limits":        c.limitQueue,
-		"POST /db/{database}/queue/limits/reset":  c.resetLimits,
-		"POST /db/{database}/queue/settings":      c.configureQueue,
-		"GET /db/{database}/tasks":                c.tasksPage,
-		"GET /db/{database}/poison":               c.poisonPage,
-		"GET /db/{database}/task/{id}":            c.taskPage,
-		"GET /db/{database}/task/{id}/{event}":    c.confirmPage,
-		"POST /db/{database}/task/{id}/{event}":   c.operate,
-		"GET /db/{database}/bulk":                 c.bulkPage,
-		"POST /db/{database}/bulk":                c.bulk,
-		"GET /db/{database}/enqueue":              c.enqueuePage,
-		patternEnqueue:                            c.enqueue,
-		"GET /db/{database}/workers":              c.workersPage,
-		"POST /db/{database}/workers":             c.commandWorker,
-		"GET /db/{database}/workers/stop":         c.confirmStop,
-		"GET /db/{database}/schedules":            c.schedulesPage,
-		"GET /db/{database}/schedule":             c.schedulePage,
-		"GET /db/{database}/schedule/edit":        c.scheduleFormPage,
-		"POST /db/{database}/schedule/save":       c.saveSchedule,
-		"POST /db/{database}/schedule/{verb}":     c.changeSchedule,
-		"GET /db/{database}/workflow/{id}":        c.workflowPage,
-		"GET /db/{database}/workflow/{id}/{how}":  c.confirmWorkflow,
-		"POST /db/{database}/workflow/{id}/{how}": c.changeWorkflow,
-		"GET /db/{database}/server":               c.serverPage,
-		"GET /db/{database}/audit":                c.auditPage,
+		"GET /{$}":                                 c.databasesPage,
+		"GET /db/{database}/{$}":                   c.overviewPage,
+		"GET /db/{database}/queue":                 c.queuePage,
+		"GET /db/{database}/keys":                  c.keysPage,
+		"POST /db/{database}/queue/pause":          c.pauseQueue,
+		"POST /db/{database}/queue/resume":         c.resumeQueue,
+		"POST /db/{database}/queue/limits":         c.limitQueue,
+		"POST /db/{database}/queue/limits/reset":   c.resetLimits,
+		"POST /db/{database}/queue/settings":       c.configureQueue,
+		"GET /db/{database}/tasks":                 c.tasksPage,
+		"GET /db/{database}/poison":                c.poisonPage,
+		"GET /db/{database}/task/{id}":             c.taskPage,
+		"GET /db/{database}/task/{id}/{event}":     c.confirmPage,
+		"GET /db/{database}/task/{id}/file/{part}": c.taskFile,
+		"POST /db/{database}/task/{id}/{event}":    c.operate,
+		"GET /db/{database}/bulk":                  c.bulkPage,
+		"POST /db/{database}/bulk":                 c.bulk,
+		"GET /db/{database}/enqueue":               c.enqueuePage,
+		patternEnqueue:                             c.enqueue,
+		"GET /db/{database}/workers":               c.workersPage,
+		"POST /db/{database}/workers":              c.commandWorker,
+		"GET /db/{database}/workers/stop":          c.confirmStop,
+		"GET /db/{database}/schedules":             c.schedulesPage,
+		"GET /db/{database}/schedule":              c.schedulePage,
+		"GET /db/{database}/schedule/edit":         c.scheduleFormPage,
+		"POST /db/{database}/schedule/save":        c.saveSchedule,
+		"POST /db/{database}/schedule/{verb}":      c.changeSchedule,
+		"GET /db/{database}/workflow/{id}":         c.workflowPage,
+		"GET /db/{database}/workflow/{id}/{how}":   c.confirmWorkflow,
+		"POST /db/{database}/workflow/{id}/{how}":  c.changeWorkflow,
+		"GET /db/{database}/jump":                  c.jumpPage,
+		"GET /db/{database}/server":                c.serverPage,
+		"GET /db/{database}/audit":                 c.auditPage,
 	} {
 		mux.Handle(pattern, c.page(page))
 	}
@@ -201,6 +205,7 @@ func (c *Console) routes() http.Handler {
 	outer.HandleFunc("GET /login", c.loginPage)
 	outer.HandleFunc("POST /login", c.login)
 	outer.HandleFunc("POST /logout", c.logout)
+	outer.HandleFunc("POST /prefs", c.savePreferences)
 	outer.Handle("/", protected)
 	return c.secured(http.StripPrefix(c.cfg.Prefix, outer))
 }

@@ -162,7 +162,7 @@ func TestViewerSeesNoPayloadAndCannotAct(t *testing.T) {
 	other := s.enqueue("bills", dbq.NewTask{})
 	page := s.get(200, taskPath(task))
 	s.shows(page, "Your role does not show payloads")
-	s.hides(page, "planted-secret", "cancel…", "edit and enqueue")
+	s.hides(page, "planted-secret", taskPath(task)+"/", "Edit and enqueue")
 	s.get(404, taskPath(other))
 	s.hides(s.get(200, "/db/shop/"), "bills")
 	for _, path := range []string{"/db/shop/tasks", "/db/shop/audit", "/db/shop/queue?queue=bills",

@@ -110,7 +110,7 @@ type timelineBar struct {
 const timelineWidth = 1000
 
 // timelineOf draws the attempts of a task, and its lease, between its creation and the last of their ends.
-func timelineOf(t dbq.Task, attempts []attemptRow) (line timeline) {
+func timelineOf(t dbq.Task, attempts []attemptRow, now time.Time) (line timeline) {
 	running := t.State == dbq.StateProcessing && !t.LeaseUntil.IsZero()
 	if len(attempts) == 0 && !running {
 		return line
@@ -136,7 +136,11 @@ func timelineOf(t dbq.Task, attempts []attemptRow) (line timeline) {
 		add(a.Taken, a.Ended, string(a.Outcome),
 			"attempt "+number(a.Attempt.Number)+" "+string(a.Outcome)+" after "+age(a.Took))
 	}
-	if running {
+	switch {
+	case running && t.LeaseUntil.Before(now):
+		add(t.Updated, t.LeaseUntil, "lapsed", "the lease of attempt "+number(t.Attempt)+
+			" has ended, and no worker has taken the task over yet")
+	case running:
 		add(t.Updated, t.LeaseUntil, "running",
 			"attempt "+number(t.Attempt)+" runs; its lease lasts until the end of this bar")
 	}

@@ -63,7 +63,7 @@ func TestTimelineHasEachAttempt(t *testing.T) {
 		return attemptRow{a, a.Ended.Sub(a.Taken)}
 	}
 	running := dbq.Task{State: dbq.StateProcessing, Attempt: 3, Created: at(0), Updated: at(60), LeaseUntil: at(100)}
-	line := timelineOf(running, []attemptRow{attempt(1, 10, 20), attempt(2, 40, 40)})
+	line := timelineOf(running, []attemptRow{attempt(1, 10, 20), attempt(2, 40, 40)}, at(70))
 	want := []timelineBar{
 		{100, 100, "failed", "attempt 1 failed after 10 s"}, {400, 3, "failed", "attempt 2 failed after 0 ms"},
 		{600, 400, "running", "attempt 3 runs; its lease lasts until the end of this bar"},
@@ -71,15 +71,19 @@ func TestTimelineHasEachAttempt(t *testing.T) {
 	if len(line.Bars) != 3 || line.Bars[0] != want[0] || line.Bars[1] != want[1] || line.Bars[2] != want[2] {
 		t.Errorf("the bars are %+v, want %+v", line.Bars, want)
 	}
-	if line := timelineOf(dbq.Task{State: dbq.StateCreated, Created: at(0)}, nil); len(line.Bars) > 0 {
+	if line := timelineOf(dbq.Task{State: dbq.StateCreated, Created: at(0)}, nil, at(0)); len(line.Bars) > 0 {
 		t.Errorf("a task without attempts has %+v", line)
+	}
+	line = timelineOf(running, nil, at(101))
+	if len(line.Bars) != 1 || line.Bars[0].Outcome != "lapsed" || strings.Contains(line.Bars[0].Title, "runs") {
+		t.Errorf("after the end of its lease, the attempt is drawn as %+v", line.Bars)
 	}
 	// A clock that was set back, and an attempt of no time at all, leave bars within the drawing.
 	odd := dbq.Task{State: dbq.StateCompleted, Created: at(50)}
 	for _, rows := range [][]attemptRow{
 		{attempt(1, 50, 50)}, {attempt(1, 60, 40)}, {attempt(1, 10, 30), attempt(2, 5, 20)},
 	} {
-		for _, b := range timelineOf(odd, rows).Bars {
+		for _, b := range timelineOf(odd, rows, at(100)).Bars {
 			if b.X < 0 || b.Width <= 0 || b.X+b.Width > timelineWidth {
 				t.Errorf("%+v is outside of the drawing", b)
 			}

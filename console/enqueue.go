@@ -13,6 +13,8 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/google/uuid"
 )
 
@@ -139,6 +141,28 @@ func (v *visit) enteredTask() newTask {
 	return form
 }
 
+// checkTask refuses the fields of a new task that are invalid, each by itself.
+func checkTask(queue string, t dbq.NewTask) error {
+	errs := []error{nil}
+	if err := bounds.QueueName(queue); err != nil {
+		errs[0] = fieldError{"queue", formError(reason(err))}
+	}
+	for _, one := range []struct {
+		field string
+		only  dbq.NewTask
+	}{
+		{"kind", dbq.NewTask{Kind: t.Kind}}, {"reference", dbq.NewTask{Reference: t.Reference}},
+		{"key", dbq.NewTask{Key: t.Key}}, {"priority", dbq.NewTask{Priority: t.Priority}},
+		{"delay", dbq.NewTask{Delay: t.Delay}}, {"max_attempts", dbq.NewTask{MaxAttempts: t.MaxAttempts}},
+		{"headers", dbq.NewTask{Headers: t.Headers}},
+	} {
+		if err := access.Check(one.only); err != nil {
+			errs = append(errs, fieldError{one.field, formError(reason(err))})
+		}
+	}
+	return invalid(errs...)
+}
+
 // taskFields are the errors of a new task by the field of the form that they are about.
 var taskFields = map[string]error{
 	"queue": dbq.ErrQueueName, "kind": dbq.ErrKind, "reference": dbq.ErrReference, "key": dbq.ErrKey,
@@ -155,7 +179,7 @@ func (c *Console) enqueue(v *visit) error {
 	}
 	for field, wrong := range taskFields {
 		if errors.Is(err, wrong) {
-			again.field = field
+			again.blame(fieldError{field, formError(reason(err))})
 		}
 	}
 	form := v.enteredTask()
@@ -169,21 +193,15 @@ func (v *visit) enqueue() error {
 	if err := v.need(auth.Enqueue, queue); err != nil {
 		return err
 	}
-	payload, err := v.payload()
-	if err != nil {
-		return err
+	t := dbq.NewTask{Kind: v.named("kind"), Reference: v.named("reference"), Key: v.named("key")}
+	var payloadErr, headersErr error
+	t.Payload, payloadErr = v.payload()
+	if payloadErr == nil && v.form("json") != "" && !json.Valid(t.Payload) {
+		payloadErr = fieldError{"payload", "the payload is not valid JSON"}
 	}
-	t := dbq.NewTask{
-		Kind: v.named("kind"), Payload: payload, Reference: v.named("reference"), Key: v.named("key"),
-	}
-	if v.form("json") != "" && !json.Valid(t.Payload) {
-		return fieldError{"payload", "the payload is not valid JSON"}
-	}
-	err = v.read(field{"priority", &t.Priority}, field{"max_attempts", &t.MaxAttempts}, field{"delay", &t.Delay})
-	if err != nil {
-		return err
-	}
-	if t.Headers, err = v.headers(); err != nil {
+	err := v.read(field{"priority", &t.Priority}, field{"delay", &t.Delay}, field{"max_attempts", &t.MaxAttempts})
+	t.Headers, headersErr = v.headers()
+	if err = invalid(checkTask(queue, t), payloadErr, err, headersErr); err != nil {
 		return err
 	}
 	done, err := v.db.client.Queue(queue).EnqueueMany(v.ctx(), []dbq.NewTask{t})

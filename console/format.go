@@ -9,9 +9,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
-	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 )
 
@@ -19,17 +20,31 @@ import (
 func functions(prefix string) template.FuncMap {
 	return template.FuncMap{
 		"isID":     func(id uuid.UUID) bool { return id != uuid.Nil },
-		"static":   func(name string) string { return prefix + "/static/" + name },
+		"static":   func(name string) string { return staticPath(prefix, name) },
+		"visible":  visible,
 		"number":   number,
 		"age":      age,
 		"seconds":  seconds,
 		"enqueued": enqueued,
 		"measure":  measure,
-		"utc":      func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000") + " UTC" },
+		"took":     took,
+		"slots":    slotsOf,
+		"percent":  percent,
+		"typed":    typed,
+		"look":     lookOf,
+		"ended":    outcomeLook,
+		"verb":     func(e state.Event) verb { return verbs[e] },
+		"first":    firstLine,
+		"initial":  initial,
+		"engine":   monogram,
+		"differs":  differences,
+		"cron":     cronWords,
 		"iso":      func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
 		"content":  func(b []byte) content { return contentOf(b) },
 		"lower":    func(s fmt.Stringer) string { return strings.ToLower(s.String()) },
 		"version":  version,
+		"tone":     toneOf,
+		"cause":    causeIcon,
 		"short":    func(s fmt.Stringer) string { return shorten(s.String()) },
 	}
 }
@@ -62,13 +77,20 @@ func changed(n int) string {
 	return tasks(n) + " were "
 }
 
-// age writes a duration by its largest unit: 3 d, 4 h, 12 min, 5 s, 20 ms.
+// age writes a duration by its largest units: 3 d 4 h, 2 h 5 min, 12 min, 5 s, 20 ms.
 func age(d time.Duration) string {
+	both := func(large int, unit string, small int, of string) string {
+		text := strconv.Itoa(large) + " " + unit
+		if small > 0 {
+			text += " " + strconv.Itoa(small) + " " + of
+		}
+		return text
+	}
 	switch d = max(d, 0); {
 	case d >= 48*time.Hour:
-		return strconv.Itoa(int(d.Hours()/24)) + " d"
+		return both(int(d.Hours())/24, "d", int(d.Hours())%24, "h")
 	case d >= 2*time.Hour:
-		return strconv.Itoa(int(d.Hours())) + " h"
+		return both(int(d.Hours()), "h", int(d.Minutes())%60, "min")
 	case d >= 2*time.Minute:
 		return strconv.Itoa(int(d.Minutes())) + " min"
 	case d >= time.Second:
@@ -92,29 +114,53 @@ const (
 	maxDepth    = 100 // of JSON that is indented
 )
 
+// maxChecked is how much is read to find out whether it is JSON, in bytes. A page that refreshes itself does so often.
+const maxChecked = 4 << 20
+
 // contentOf returns bytes as a page shows them: JSON indented with its numbers as they are written, text as it is, and
 // other bytes in hexadecimal. JSON that indenting would make much larger is shown as it is.
 func contentOf(b []byte) content {
 	c := content{Length: len(b), Form: "text"}
-	var pretty bytes.Buffer
-	switch {
-	case len(b) <= maxShown && json.Valid(b):
-		c.Form, c.Text = "JSON", string(b)
-		if mayIndent(b) && json.Indent(&pretty, b, "", "  ") == nil {
-			c.Text = pretty.String()
-		}
-		return c
-	case !utf8.Valid(b):
+	if !utf8.Valid(b) {
 		c.Form = "bytes"
 		c.Cut = len(b) > maxShown/4
 		c.Text = hex.Dump(b[:min(len(b), maxShown/4)])
 		return c
 	}
+	isJSON := len(b) <= maxChecked && json.Valid(b)
 	if c.Cut = len(b) > maxShown; c.Cut {
 		b = b[:maxShown]
 	}
 	c.Text = strings.ToValidUTF8(string(b), "") // the cut may be within a character
+	if isJSON {
+		c.Form = "JSON"
+		var pretty bytes.Buffer
+		if !c.Cut && mayIndent(b) && json.Indent(&pretty, b, "", "  ") == nil {
+			c.Text = pretty.String()
+		}
+	}
+	c.Text = visible(c.Text)
 	return c
+}
+
+// visible writes the characters of a text that are not seen as escapes: control characters, and those that change the
+// direction of the characters after them, by which a text looks like another one. In JSON they mean the same.
+func visible(text string) string {
+	hidden := func(r rune) bool {
+		return unicode.IsControl(r) && r != '\n' && r != '\t' && r != '\r' || unicode.Is(unicode.Bidi_Control, r)
+	}
+	if !strings.ContainsFunc(text, hidden) {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		if hidden(r) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
 }
 
 // mayIndent reports whether valid JSON stays within the bounds when it is indented. It counts before anything is
@@ -139,17 +185,4 @@ func mayIndent(b []byte) bool {
 		}
 	}
 	return depth <= maxDepth && size <= maxIndented
-}
-
-// stateNote returns a fact about a task that its state alone does not show.
-func stateNote(t dbq.Task) string {
-	switch {
-	case t.Cancelled:
-		return "cancelled"
-	case t.Parked():
-		return "parked"
-	case t.Blocked:
-		return "blocked by other steps"
-	}
-	return ""
 }

@@ -21,7 +21,8 @@ func FuzzPage(f *testing.F) {
 		"schedule/edit", "server", "audit", "queue/limits", "queue/settings", "queue/pause", "queue/resume",
 		"schedule/save", "schedule/run", "schedule/delete", "task/01a217bb-bd5c-7e23-ab30-97e7ec3729c9",
 		"task/01a217bb-bd5c-7e23-ab30-97e7ec3729c9/cancel", "workflow/01a217bb-bd5c-7e23-ab30-97e7ec3729c9",
-		"workflow/01a217bb-bd5c-7e23-ab30-97e7ec3729c9/retry"}
+		"workflow/01a217bb-bd5c-7e23-ab30-97e7ec3729c9/retry", "jump",
+		"task/01a217bb-bd5c-7e23-ab30-97e7ec3729c9/file/payload"}
 	c, err := console.New(console.Config{
 		Databases: map[string]*dbq.Client{"shop": dbqtest.New(f).Client}, Authenticator: ann,
 		Logger: slog.New(slog.DiscardHandler),

@@ -23,8 +23,8 @@ func TestWorkflowIsDrawn(t *testing.T) {
 	})
 	check.OK(t, err)
 	page := s.live(s.get(200, "/db/shop/workflow/"+w.ID.String()))
-	boxes := regexp.MustCompile(`<a href="/db/shop/task/([^"]+)" class="state created[^>]*><title>([^<]+): [^<]*</title>`+
-		`<rect x="(\d+)" y="(\d+)"`).FindAllStringSubmatch(page, -1)
+	boxes := regexp.MustCompile(`<a href="/db/shop/task/([^"]+)" class="step s-waiting[^>]*><title>([^<]+): [^<]*</title>`+
+		`<rect class="box" x="(\d+)" y="(\d+)"`).FindAllStringSubmatch(page, -1)
 	at := map[string]string{}
 	var charge string
 	for _, b := range boxes {
@@ -61,7 +61,7 @@ func TestDrawingOfALargeWorkflowIsBounded(t *testing.T) {
 	check.OK(t, err)
 	page := s.get(200, "/db/shop/workflow/"+w.ID.String())
 	s.shows(page, "The workflow has more steps than the 200 that are drawn.")
-	if n := strings.Count(page, `<rect x=`); n != 200 {
+	if n := strings.Count(page, `<rect class="box"`); n != 200 {
 		t.Errorf("%d steps are drawn, want 200", n)
 	}
 	alone := s.enqueue("mail", dbq.NewTask{})
@@ -80,7 +80,7 @@ func TestChangesOfAWorkflowAreConfirmed(t *testing.T) {
 	s.shows(s.get(200, path), path+"/cancel", path+"/retry")
 	s.shows(s.get(200, path+"/retry"), "Nothing to retry")
 	s.shows(s.get(200, path+"/cancel"), "Cancel 2 tasks of the workflow?", `name="reason"`)
-	s.shows(s.get(200, path), ">CREATED", "waits") // the question changes nothing
+	s.shows(s.get(200, path), "State CREATED", "Waits for 1") // the question changes nothing
 	s.post(303, path+"/cancel", "reason", "ordered twice")
 	s.shows(s.get(200, path+"/cancel"), "Nothing to cancel")
 	s.shows(s.get(200, path+"/retry"), "Retry 2 tasks of the workflow?")

@@ -44,7 +44,7 @@ func TestKeysShowWhoWaitsAndWhy(t *testing.T) {
 	}
 	page := s.get(200, "/db/shop/keys", "queue", "mail")
 	s.shows(page, "Running tasks: 1 of 1", "The queue's limit is reached", "each key: at most 1")
-	if got := s.keyLine(page, "acme"); !strings.Contains(got, "1 1 1 0 ") ||
+	if got := s.keyLine(page, "acme"); !strings.Contains(got, "1 1 waiting 1 0 ") ||
 		!strings.Contains(got, "as many run as the limit of a key allows") {
 		t.Errorf("the row of acme is %q", got)
 	}
@@ -54,7 +54,8 @@ func TestKeysShowWhoWaitsAndWhy(t *testing.T) {
 	check.OK(t, ops.Operate(t.Context(), admin.Revoke, first.ID))
 	page = s.get(200, "/db/shop/keys", "queue", "mail")
 	s.shows(page, "one after the other", "/task/"+first.ID.String())
-	if got := s.keyLine(page, "acme"); !strings.Contains(got, "0 1 1 1 ") || !strings.Contains(got, "in ERROR, parked") {
+	if got := s.keyLine(page, "acme"); !strings.Contains(got, "0 1 waiting 1 1 ") ||
+		!strings.Contains(got, "is first: Parked") {
 		t.Errorf("the row of acme is %q", got)
 	}
 	limit(admin.QueueLimits{Order: admin.OrderSkip})

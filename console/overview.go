@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -45,6 +46,8 @@ type overview struct {
 	Queues    []queueRow
 	Workers   []admin.WorkerInfo
 	Schedules []schedule.Info
+
+	verdict bool // the page has a verdict, so the findings do not say why tasks wait
 }
 
 // Old reports whether the page must show the age of the counts: a new count takes some time, and began with the
@@ -69,29 +72,26 @@ type queueRow struct {
 	Info     admin.QueueInfo
 	Alive    int // workers
 	Running  int // tasks that they run
+	Slots    int // tasks that they can run at once
+	workers  []admin.WorkerInfo
 	atLeast  map[dbq.State]bool
 	hasStats bool
 	Hour     hour
 }
 
 // Count returns the number of tasks in a state, such as "1,234", or "10,000+" if counting stopped there.
-func (q queueRow) Count(s dbq.State) string {
-	text := number(q.Stats.Count[s])
-	if q.atLeast[s] {
-		text += "+"
-	}
-	return text
-}
-
-// States returns the states in the order of the table's columns.
-func (q queueRow) States() []dbq.State { return states }
+func (q queueRow) Count(s dbq.State) string { return q.least(q.Stats.Count[s], s) }
 
 var states = []dbq.State{
 	dbq.StateCreated, dbq.StateProcessing, dbq.StateCompleted, dbq.StateError, dbq.StatePoison,
 }
 
-// oldestFine is how long a due task may wait before the overview shows trouble.
-const oldestFine = 5 * time.Minute
+// oldestFine is how long a due task may wait before the overview shows trouble, and limitFine how long one may wait for
+// the rate of its queue: nothing else shows why a queue grows although its workers are fine.
+const (
+	oldestFine = 5 * time.Minute
+	limitFine  = time.Minute
+)
 
 // overviewOf combines the counts and the lists.
 func overviewOf(c counted, l listed) overview {
@@ -116,7 +116,10 @@ func overviewOf(c counted, l listed) overview {
 	for _, w := range l.Workers {
 		if !w.Dead {
 			r := row(w.Queue)
-			r.Alive, r.Running = r.Alive+1, r.Running+w.Holding
+			r.Alive, r.Running, r.Slots = r.Alive+1, r.Running+w.Holding, r.Slots+w.Concurrency
+		}
+		if r := rows[w.Queue]; r != nil { // a queue that has only dead workers gets no row
+			r.workers = append(r.workers, w)
 		}
 	}
 	for _, r := range rows {
@@ -148,47 +151,66 @@ func (d *database) changed() {
 	d.counted.expire()
 	d.listed.expire()
 	d.workflows.expireAll()
+	d.verdicts.expireAll()
 }
 
-// finding is something that is wrong, and the page that helps.
+// finding is something that is wrong or unusual, and the page that helps.
 type finding struct {
+	findingKind
+	Name string // of the queue or schedule that it is about
 	What string
 	Do   string
 	Link string
+	For  time.Duration // how long it has been so, if that is known
 }
 
-// findings returns the problems in the part of the database that a user may see.
+// findings returns the problems, and then the notices, in the part of the database that a user may see.
 func (o overview) findings(v *visit) (out []finding) {
-	add := func(what, do, link string) { out = append(out, finding{what, do, link}) }
+	name := ""
+	add := func(kind findingKind, what, do, link string, since ...time.Time) {
+		f := finding{findingKind: kind, Name: name, What: what, Do: do, Link: link}
+		for _, t := range since {
+			f.For = time.Since(t).Truncate(time.Second)
+		}
+		out = append(out, f)
+	}
 	for _, q := range o.Queues {
 		if !v.may(auth.Read, q.Queue) {
 			continue
 		}
-		name, list := q.Queue, func(query ...string) string {
+		name = q.Queue
+		list := func(query ...string) string {
 			return v.path("tasks", append([]string{"queue", q.Queue}, query...)...)
 		}
+		kind, late, why := q.late()
 		switch {
+		case o.verdict:
 		case q.Info.Paused:
-			add("Queue "+name+" is paused", "Resume it when the cause is gone.", v.path("queue", "queue", name))
+			do := "Resume it when the cause is gone."
+			if q.Info.Reason != "" {
+				do = "“" + q.Info.Reason + "” " + do
+			}
+			add(queuePaused, "Queue "+name+" is paused", do, v.path("queue", "queue", name), q.Info.Since)
 		case q.Stats.Due > 0 && q.Alive == 0:
-			add("Queue "+name+" has due tasks and no worker", "Start a worker for it.", list("state", "CREATED"))
-		case q.Stats.OldestDue > oldestFine:
-			add("A task of queue "+name+" has been due for "+age(q.Stats.OldestDue),
-				"Add workers or concurrency, or look for slow tasks and limits.", v.path("queue", "queue", name))
+			add(queueIdle, "Queue "+name+" has due tasks and no worker", "Start a worker for it.", list("state", "CREATED"),
+				o.Counted.Add(-q.Stats.OldestDue))
+		case late != "":
+			add(kind, late, why, v.path("queue", "queue", name), o.Counted.Add(-q.Stats.OldestDue))
 		}
 		if n := q.Stats.Count[dbq.StatePoison]; n > 0 {
-			add("Queue "+name+" has "+tasks(n)+" in POISON", "Read the errors, then reenqueue or purge.",
-				list("state", "POISON", "mark", "not-cancelled"))
+			add(tasksPoison, "Queue "+name+" has "+strings.Replace(tasks(n), " ", " poisoned ", 1),
+				"Read the errors, then retry or delete.", v.path("poison", "queue", name))
 		}
 		if q.Stats.Parked > 0 {
-			add("Queue "+name+" has "+tasks(q.Stats.Parked)+" parked", "Parked tasks wait until someone acts.",
-				list("state", "ERROR", "mark", "parked"))
+			add(tasksParked, "Queue "+name+" has "+strings.Replace(tasks(q.Stats.Parked), " ", " parked ", 1),
+				"Parked tasks wait until someone acts.", list("state", "ERROR", "mark", "parked"))
 		}
 	}
 	kinds := admin.NoHandlers(o.Workers)
 	for _, queue := range slices.Sorted(maps.Keys(kinds)) {
 		if v.may(auth.Read, queue) {
-			add("Workers of queue "+queue+" have no handler for "+strings.Join(kinds[queue], ", "),
+			name = queue
+			add(kindsUnknown, "Workers of queue "+queue+" have no handler for "+strings.Join(kinds[queue], ", "),
 				"Deploy a worker that has it; until then the tasks come back at intervals.", v.path("workers"))
 		}
 	}
@@ -203,15 +225,69 @@ func (o overview) findings(v *visit) (out []finding) {
 		if dead == 1 {
 			what = " worker has stopped without notice"
 		}
-		add(number(dead)+what, "They were killed, or cannot reach the database. Their "+
-			"tasks are taken over when the leases expire.", v.path("workers"))
+		do := "They were killed, or cannot reach the database. Their tasks are taken over when the leases expire."
+		if dead == 1 {
+			do = "It was killed, or cannot reach the database. Its tasks are taken over when its leases expire."
+		}
+		add(workersLost, number(dead)+what, do, v.path("workers"))
 	}
 	for _, s := range o.Schedules {
 		if s.Problem != "" && v.may(auth.Read, s.Queue) {
-			add("Schedule "+s.Name+" has skipped its last time", s.Problem, v.path("schedule", "name", s.Name))
+			name = s.Name
+			add(timeSkipped, "Schedule "+s.Name+" has skipped its last time", s.Problem, v.path("schedule", "name", s.Name))
+		}
+	}
+	out = grouped(out, v.path(""))
+	slices.SortStableFunc(out, func(a, b finding) int {
+		switch {
+		case a.Problem == b.Problem:
+			return 0
+		case a.Problem:
+			return -1
+		}
+		return 1
+	})
+	return out
+}
+
+// grouped makes the findings of a kind one if they are more than a person reads. root is the path of the database.
+func grouped(all []finding, root string) (out []finding) {
+	const readable = 4
+	kinds := map[findingKind][]finding{}
+	for _, f := range all {
+		kinds[f.findingKind] = append(kinds[f.findingKind], f)
+	}
+	for _, f := range all {
+		same := kinds[f.findingKind]
+		switch {
+		case len(same) <= readable:
+			out = append(out, f)
+		case f == same[0]:
+			f.What = number(len(same)) + " " + f.Many
+			f.Do = "Among them are " + same[0].Name + ", " + same[1].Name + " and " + same[2].Name + "."
+			f.Link, f.Button = root+f.All, "See them"
+			for _, s := range same {
+				f.For = max(f.For, s.For)
+			}
+			out = append(out, f)
 		}
 	}
 	return out
+}
+
+// late returns a finding about due tasks that have waited for long, and why they wait, or "".
+func (q queueRow) late() (kind findingKind, what, why string) {
+	if q.Stats.Due == 0 || q.Stats.OldestDue <= limitFine {
+		return kind, "", ""
+	}
+	v := admin.Facts{Stats: q.Stats, Info: q.Info, Workers: q.workers}.Verdict()
+	switch {
+	case v.Cause == admin.CauseRate:
+		return queueLimited, "Queue " + q.Queue + " waits for its rate", v.Answer
+	case q.Stats.OldestDue > oldestFine:
+		return queueLate, "A task of queue " + q.Queue + " has been due for " + age(q.Stats.OldestDue), v.Answer
+	}
+	return kind, "", ""
 }
 
 // trouble counts the findings for a user.
@@ -242,21 +318,58 @@ func (v *visit) lastOverview() overview {
 	return overviewOf(v.db.counted.last().seenBy(v), v.db.listed.last().seenBy(v))
 }
 
+// overviewView is the content of the page of an overview.
+type overviewView struct {
+	overview
+	Findings []finding
+	Info     dbq.Info
+	Hour     hour   // of all queues that the user may see
+	Filter   string // the names of the listed queues contain it
+	All      int    // queues that match it
+	Self     string // the path of this part of the list
+	Earlier  string // the path of the part before it
+	Later    string
+}
+
+// queuesOnPage is how many queues a part of the overview's list has.
+const queuesOnPage = 100
+
 func (c *Console) overviewPage(v *visit) error {
 	o, err := v.overview()
 	if err != nil {
 		return err
 	}
-	var all hour
+	page := overviewView{overview: o, Findings: o.findings(v), Info: v.db.client.Info(), Filter: v.form("name")}
 	for _, q := range o.Queues {
-		all = all.add(q.Hour)
+		page.Hour = page.Hour.add(q.Hour)
 	}
-	v.show(http.StatusOK, "overview", v.db.name, struct {
-		overview
-		Findings []finding
-		States   []dbq.State
-		Info     dbq.Info
-		Hour     hour // of all queues that the user may see
-	}{o, o.findings(v), states, v.db.client.Info(), all})
+	page.Queues = keep(o.Queues, func(q queueRow) bool { return strings.Contains(q.Queue, page.Filter) })
+	slices.SortStableFunc(page.Queues, func(x, y queueRow) int { // by name if they have the same trouble
+		_, a := x.trouble()
+		_, b := y.trouble()
+		return cmp.Compare(b, a)
+	})
+	page.All = len(page.Queues)
+	from, err := whole("from", v.form("from"))
+	if err != nil {
+		return err
+	}
+	part := func(from int) string {
+		text := ""
+		if from > 0 {
+			text = strconv.Itoa(from)
+		}
+		return v.path("", "name", page.Filter, "from", text)
+	}
+	from = min(from, max(page.All-1, 0)) / queuesOnPage * queuesOnPage
+	to := min(from+queuesOnPage, page.All)
+	page.Queues, page.Self = page.Queues[from:to], part(from)
+	if from > 0 {
+		page.Earlier = part(from - queuesOnPage)
+	}
+	if to < page.All {
+		page.Later = part(to)
+	}
+	v.show(http.StatusOK, "overview", "Overview", page)
 	return nil
 }

@@ -23,7 +23,8 @@ func TestOverviewShowsQueuesAndWhatIsWrong(t *testing.T) {
 	s.enqueue("mail", dbq.NewTask{})
 	check.OK(t, admin.New(s.client).PauseQueue(t.Context(), "bills", admin.Reason("month end")))
 	page := s.get(200, "/db/shop/")
-	s.shows(page, "Queue mail has due tasks and no worker", "Queue bills is paused", "<title>(2) shop",
+	s.shows(page, "Queue mail has due tasks and no worker", "Queue bills is paused", "<title>(2) Overview · shop",
+		"1 problem and 1 notice",
 		"tasks in the archive 0, entries of the audit 1")
 	if got := s.redirect("/"); got != "/db/shop/" {
 		t.Errorf("the root leads to %q, want the only database", got)
@@ -36,14 +37,44 @@ func TestOverviewIsSharedByVisitors(t *testing.T) {
 	s.get(200, "/db/shop/")
 	s.enqueue("mail", dbq.NewTask{})
 	s.hides(s.get(200, "/db/shop/"), "Queue mail")
-	s.shows(s.get(200, "/db/shop/queue", "queue", "mail"), "<button>Pause") // its first task is newer than the overview
-	page := s.get(200, "/db/shop/queue", "queue", "later")                  // as it may be misspelled
+	s.shows(s.get(200, "/db/shop/queue", "queue", "mail"), `queue/pause"`) // its first task is newer than the overview
+	page := s.get(200, "/db/shop/queue", "queue", "later")                 // as it may be misspelled
 	s.shows(page, "Check the spelling", "Enqueue")
-	s.hides(page, "<button>Pause", "Change the")
+	s.hides(page, `queue/pause"`, "Change the")
 	s.post(303, "/db/shop/enqueue", "queue", "later", "payload", "{}")
 	s.shows(s.get(200, "/db/shop/"), "Queue mail", "Queue later")
 	s.shows(s.get(200, "/db/shop/queue", "queue", "later"), "Change the settings", "Change the limits")
 	s.hides(s.get(200, taskPath(s.enqueue("mail", dbq.NewTask{}))), "0001-01-01") // no attempt has begun
+}
+
+// TestOverviewListsQueuesInParts has more queues than a part, of which the last one by its name needs attention most.
+func TestOverviewListsQueuesInParts(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, ann)
+	ops := admin.New(s.client)
+	for i := range 119 {
+		check.OK(t, ops.PauseQueue(t.Context(), fmt.Sprintf("q%03d", i)))
+	}
+	s.enqueue("zoo", dbq.NewTask{})
+	page := s.get(200, "/db/shop/")
+	_, table, _ := strings.Cut(page, "<tbody>")
+	first := `<tr><th scope="row" class="at-main"><a href="/db/shop/queue?queue=zoo">`
+	if !strings.HasPrefix(strings.TrimSpace(table), first) || strings.Count(table, "<tr>") != 100 {
+		t.Errorf("the first part has %d queues, want 100, and first the one without a worker", strings.Count(table, "<tr>"))
+	}
+	s.shows(page, "1 problem and 1 notice", "119 queues are paused", `href="/db/shop/?from=100#queues" rel="next"`)
+	page = s.get(200, "/db/shop/?from=100")
+	if n := strings.Count(page, `<tr><th scope="row"`); n != 20 {
+		t.Errorf("the second part has %d queues, want 20", n)
+	}
+	s.shows(page, `hx-get="/db/shop/?from=100"`, `rel="prev"`)
+	page = s.get(200, "/db/shop/?name=q11")
+	if n := strings.Count(page, `<tr><th scope="row"`); n != 9 { // q110 to q118
+		t.Errorf("the filter finds %d queues, want 9", n)
+	}
+	s.shows(s.get(200, "/db/shop/?name=nothing"), "No queue has")
+	s.get(200, "/db/shop/?from=99999999")
+	s.get(422, "/db/shop/?from=x")
 }
 
 func TestListFiltersAndPages(t *testing.T) {
@@ -51,14 +82,14 @@ func TestListFiltersAndPages(t *testing.T) {
 	s := newSite(t, ann)
 	var tasks []dbq.NewTask
 	for range 120 {
-		tasks = append(tasks, dbq.NewTask{Kind: "welcome", Key: "acme"})
+		tasks = append(tasks, dbq.NewTask{Kind: "newsletter", Key: "acme"})
 	}
 	if _, err := s.client.Queue("mail").EnqueueMany(t.Context(), tasks); err != nil {
 		t.Fatal(err)
 	}
 	s.enqueue("bills", dbq.NewTask{Kind: "invoice", Reference: "order-7"})
 	s.shows(s.get(200, "/db/shop/tasks", "reference", "order-7"), "invoice")
-	s.hides(s.get(200, "/db/shop/tasks", "reference", "order-7"), "welcome")
+	s.hides(s.get(200, "/db/shop/tasks", "reference", "order-7"), "newsletter")
 
 	next := regexp.MustCompile(`href="([^"]+)" rel="next"`)
 	path, seen := "/db/shop/tasks?queue=mail&key=acme", 0
@@ -67,7 +98,7 @@ func TestListFiltersAndPages(t *testing.T) {
 			t.Fatal("the pages do not end")
 		}
 		page := s.get(200, path)
-		seen += strings.Count(page, ">welcome<")
+		seen += strings.Count(page, ">newsletter <code")
 		path = ""
 		if m := next.FindStringSubmatch(page); m != nil {
 			path = strings.ReplaceAll(m[1], "&amp;", "&")
@@ -77,7 +108,7 @@ func TestListFiltersAndPages(t *testing.T) {
 		t.Errorf("the pages list %d tasks, want 120", seen)
 	}
 	for _, bad := range [][]string{{"state", "DONE"}, {"older", "soon"}, {"workflow", "x"}, {"older", "-1h"}} {
-		s.shows(s.get(422, "/db/shop/tasks", bad...), "The input is invalid")
+		s.shows(s.get(422, "/db/shop/tasks", bad...), `role="alert"`)
 	}
 	s.shows(s.get(200, "/db/shop/tasks", "kind", "none"), "No task matches kind none")
 }
@@ -87,14 +118,15 @@ func TestTaskShowsExactlyTheActionsOfItsState(t *testing.T) {
 	s := newSite(t, ann)
 	task := s.enqueue("mail", dbq.NewTask{Payload: []byte(`{"n":12345678901234567890,"to":"a@b"}`)})
 	page := s.get(200, taskPath(task))
-	s.shows(page, "12345678901234567890", "reject…", "cancel…", "edit and enqueue…")
-	s.hides(page, "reenqueue…", "purge…", "revoke…", "restore…")
+	link := func(event string) string { return taskPath(task) + "/" + event + `"` }
+	s.shows(page, "12345678901234567890", link("reject"), link("cancel"), "Edit and enqueue…")
+	s.hides(page, link("reenqueue"), link("purge"), link("revoke"), link("restore"))
 
-	s.shows(s.get(200, taskPath(task)+"/cancel"), "Reason", "cancel the task")
+	s.shows(s.get(200, taskPath(task)+"/cancel"), "Reason", "Cancel the task")
 	s.post(303, taskPath(task)+"/cancel", "reason", "ordered twice")
 	page = s.get(200, taskPath(task))
-	s.shows(page, "cancelled", "ordered twice", "reenqueue…", "purge…", "restore…", "cancel by ann")
-	s.hides(page, "reject…", "cancel…")
+	s.shows(page, "cancelled", "ordered twice", link("reenqueue"), link("purge"), link("restore"), "cancel by ann")
+	s.hides(page, link("reject"), link("cancel"))
 
 	// An expected conflict is a message and no error.
 	if to := s.post(303, taskPath(task)+"/reject"); !strings.HasSuffix(to, taskPath(task)) {
@@ -138,9 +170,9 @@ func TestBulkActionCountsThenChanges(t *testing.T) {
 		s.enqueue("mail", dbq.NewTask{Key: "acme"})
 	}
 	s.enqueue("mail", dbq.NewTask{Key: "other"})
-	s.shows(s.get(200, "/db/shop/tasks", "queue", "mail", "state", "CREATED"), "cancel…")
+	s.shows(s.get(200, "/db/shop/tasks", "queue", "mail", "state", "CREATED"), `value="cancel"`, "Cancel…")
 	page := s.get(200, "/db/shop/bulk", "queue", "mail", "key", "acme", "event", "cancel")
-	s.shows(page, "cancel 3 tasks?", "queue mail, key acme")
+	s.shows(page, "Cancel 3 tasks?", "queue mail, key acme")
 	s.post(303, "/db/shop/bulk", "queue", "mail", "key", "acme", "event", "cancel", "reason", "test")
 	stats, err := admin.New(s.client).StatsOf(t.Context(), "mail")
 	if err != nil || stats.Cancelled != 3 {

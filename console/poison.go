@@ -21,10 +21,21 @@ const poisonRead = 1_000
 type errorGroup struct {
 	Kind   string
 	Error  string // of the newest task
-	Search string // a text that all of their errors have, or "" if they have none
+	Alike  string // selects the group in a list, together with the kind; "" if the user does not see errors
 	Tasks  int
 	Newest time.Time
 	Oldest time.Time
+}
+
+// Words names the tasks of a group in a button. more means that not all tasks were read.
+func (g errorGroup) Words(more bool) string {
+	switch {
+	case more:
+		return "these " + number(g.Tasks) + "+"
+	case g.Tasks == 1:
+		return "this one"
+	}
+	return "these " + number(g.Tasks)
 }
 
 // poisonPage lists the queues with tasks in POISON or, for one queue, the errors of its tasks.
@@ -33,7 +44,13 @@ func (c *Console) poisonPage(v *visit) error {
 	if err := v.need(auth.Read, queue); queue != "" && err != nil {
 		return err
 	}
+	at, err := v.since("since", v.form("since"))
+	again, refused := v.refusal("since", err)
+	if err != nil && !refused {
+		return err
+	}
 	page := struct {
+		refusal
 		Queue      string
 		Queues     []queueRow
 		Groups     []errorGroup
@@ -41,7 +58,9 @@ func (c *Console) poisonPage(v *visit) error {
 		More       bool
 		DeadLetter string // the queue that gets a notice of each
 		Events     []state.Transition
-	}{Queue: queue}
+		Since      string // the time as it was typed
+		At         string // the same for links, which may be followed later
+	}{refusal: again, Queue: queue, Since: v.form("since"), At: typedTime(at)}
 	if queue == "" {
 		o, err := v.overview()
 		if err != nil {
@@ -51,7 +70,11 @@ func (c *Console) poisonPage(v *visit) error {
 		v.show(http.StatusOK, "poison", "Poisoned tasks", page)
 		return nil
 	}
-	tasks, more, err := v.poisoned(queue)
+	if refused {
+		v.show(again.status(), "poison", "Poisoned tasks of "+queue, page)
+		return nil
+	}
+	tasks, more, err := v.poisoned(queue, at)
 	if err != nil {
 		return err
 	}
@@ -60,21 +83,22 @@ func (c *Console) poisonPage(v *visit) error {
 		return err
 	}
 	page.Read, page.More, page.DeadLetter = len(tasks), more, settings.DeadLetter
-	page.Groups, page.Events = groupsOf(tasks), v.bulkEvents(queue, []dbq.State{dbq.StatePoison})
+	page.Groups, page.Events = groupsOf(tasks, v.user.Payloads), v.bulkEvents(queue, []dbq.State{dbq.StatePoison})
 	v.show(http.StatusOK, "poison", "Poisoned tasks of "+queue, page)
 	return nil
 }
 
-// poisoned reads the newest tasks of a queue in POISON, each with the line of its error that groups compare.
-func (v *visit) poisoned(queue string) (tasks []dbq.Task, more bool, err error) {
+// poisoned reads the newest tasks of a queue that have come to POISON since a time, each with the line of its error
+// that groups compare.
+func (v *visit) poisoned(queue string, since time.Time) (tasks []dbq.Task, more bool, err error) {
 	found, err := v.db.admin.List(v.ctx(), admin.Filter{
 		Queue: queue, States: []dbq.State{dbq.StatePoison}, NotCancelled: true, NewestFirst: true, Limit: poisonRead,
+		EnteredSince: since,
 	})
 	tasks = found.Tasks
 	for i := range tasks {
 		v.sees().Task(&tasks[i])
-		line, _, _ := strings.Cut(strings.TrimSpace(string(tasks[i].Result)), "\n")
-		tasks[i].Result = []byte(strings.ToValidUTF8(line[:min(len(line), maxError)], ""))
+		tasks[i].Result = []byte(firstLine(tasks[i].Result))
 	}
 	return tasks, found.More, err
 }
@@ -93,18 +117,29 @@ var varying = regexp.MustCompile(`[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|0x[0-9a-fA-F]+
 // maxError is how much of an error's first line is compared and shown, in bytes.
 const maxError = 300
 
+// firstLine returns the line of an error that lists show.
+func firstLine(text []byte) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
+	return visible(strings.ToValidUTF8(line[:min(len(line), maxError)], ""))
+}
+
+// patternOf returns the common part of alike errors. A browser changes ends of lines when it sends them.
+func patternOf(line string) string {
+	line = strings.NewReplacer("\r\n", " ", "\r", " ", "\n", " ").Replace(line)
+	return strings.Join(varying.Split(strings.TrimSpace(line), -1), "\x00")
+}
+
 // groupsOf groups tasks by kind and error, the largest group first.
-func groupsOf(tasks []dbq.Task) (out []errorGroup) {
+func groupsOf(tasks []dbq.Task, errors bool) (out []errorGroup) {
 	groups := map[[2]string]*errorGroup{}
 	for _, t := range tasks {
 		line := string(t.Result)
-		parts := varying.Split(line, -1)
-		key := [2]string{t.Kind, strings.Join(parts, "\x00")}
+		key := [2]string{t.Kind, patternOf(line)}
 		g := groups[key]
 		if g == nil {
-			longest := slices.MaxFunc(parts, func(a, b string) int { return cmp.Compare(len(a), len(b)) })
-			g = &errorGroup{
-				Kind: t.Kind, Error: line, Search: strings.TrimSpace(longest), Newest: t.Updated, Oldest: t.Updated,
+			g = &errorGroup{Kind: t.Kind, Error: line, Newest: t.Updated, Oldest: t.Updated}
+			if errors {
+				g.Alike = cmp.Or(line, " ") // "" would select all errors
 			}
 			groups[key] = g
 		}

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
+	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/internal/disclosure"
+	"github.com/dbq-go/dbq/internal/duration"
 	"github.com/dbq-go/dbq/internal/wire"
 )
 
@@ -55,15 +58,18 @@ func (v *visit) problemOf(err error) (p problem, log bool) {
 		}
 	}
 	var large *http.MaxBytesError
+	var all fieldErrors
 	var field formError
 	switch {
 	case errors.As(err, &large):
 		return problem{http.StatusRequestEntityTooLarge, "The form is too large", "Enqueue large payloads by program.", ""},
 			false
+	case errors.As(err, &all):
+		return problem{http.StatusUnprocessableEntity, "The input is invalid", all.Error() + ".", ""}, false
 	case errors.As(err, &field):
 		return problem{http.StatusUnprocessableEntity, "The input is invalid", string(field) + ".", ""}, false
 	case errors.Is(err, dbq.ErrInvalid):
-		return problem{http.StatusUnprocessableEntity, "The input is invalid", err.Error(), ""}, false
+		return problem{http.StatusUnprocessableEntity, "The input is invalid", reason(err) + ".", ""}, false
 	}
 	for _, k := range wire.Sentinels() {
 		if errors.Is(err, k.Err) {
@@ -71,6 +77,31 @@ func (v *visit) problemOf(err error) (p problem, log bool) {
 		}
 	}
 	return problem{http.StatusInternalServerError, "The page failed", "The server's log has the reason.", v.request}, true
+}
+
+// goDuration matches a duration as Go writes it, such as 8760h0m0s.
+var goDuration = regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+(\.\d+)?(ns|µs|ms|s)\b`)
+
+// reason returns why an input is refused, without what only programs need: the call, and the class of the error.
+func reason(err error) string {
+	var call *dbq.Error
+	if errors.As(err, &call) {
+		err = call.Err
+	}
+	text := err.Error()
+	for _, k := range wire.Sentinels() {
+		if class := k.Err.Error() + ": "; errors.Is(err, k.Err) && strings.HasPrefix(text, class) {
+			text = text[len(class):]
+			break
+		}
+	}
+	return goDuration.ReplaceAllStringFunc(text, func(written string) string {
+		d, err := time.ParseDuration(written)
+		if err != nil {
+			return written
+		}
+		return duration.Format(d)
+	})
 }
 
 // sentence returns a text with a capital at its beginning.

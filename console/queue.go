@@ -9,6 +9,7 @@ import (
 
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/store"
 )
 
 // queuePage shows a queue: its tasks by state, its workers, settings, limits and statistics. Its parts that refresh
@@ -41,12 +42,14 @@ func (v *visit) showQueue(again refusal) error {
 		Settings admin.QueueSettings
 		Limits   admin.QueueLimits
 		Declared string // limits that a program declares, if others are in force
+		Why      admin.Verdict
 		Notes    []finding
 		Series   series
 		Whole    bool
 		Unknown  bool // it may be misspelled
+		Near     []hit
 	}{queueRow: queueRow{Queue: queue}, refusal: again, Counted: o.Counted, Old: o.Old(), Unknown: again.Refused == ""}
-	one := overview{}
+	one := overview{Counted: o.Counted, verdict: true}
 	for _, q := range o.Queues {
 		if q.Queue == queue {
 			page.queueRow, page.Unknown = q, false
@@ -60,6 +63,11 @@ func (v *visit) showQueue(again refusal) error {
 		}
 	}
 	part := v.form("part")
+	if !page.Unknown && part != "series" {
+		if page.Why, err = v.why(queue, time.Time{}); err != nil {
+			return err
+		}
+	}
 	if page.Whole = part == ""; part != "figures" {
 		if page.Series, err = v.series(queue, chosen); err != nil {
 			return err
@@ -74,7 +82,13 @@ func (v *visit) showQueue(again refusal) error {
 		if err != nil {
 			return err
 		}
-		page.Unknown = !known
+		if page.Unknown = !known; known {
+			if page.Why, err = v.why(queue, time.Time{}); err != nil {
+				return err
+			}
+		} else {
+			page.Near = near(v.names(overview{Queues: o.Queues}), queue)
+		}
 	}
 	if page.Settings, err = v.db.admin.QueueSettings(v.ctx(), queue); err != nil {
 		return err
@@ -134,19 +148,14 @@ func (c *Console) limitQueue(v *visit) error { return v.queueForm("limits", v.li
 
 func (v *visit) limitQueue() error {
 	var l admin.QueueLimits
-	err := v.read(field{"leased", &l.Leased}, field{"key_leased", &l.KeyLeased},
+	err := v.read(field{"leased", &l.Leased},
 		field{"rate_starts", &l.Rate.Starts}, field{"rate_per", &l.Rate.Per}, field{"rate_burst", &l.Rate.Burst},
-		field{"key_rate_starts", &l.KeyRate.Starts}, field{"key_rate_per", &l.KeyRate.Per},
-		field{"key_rate_burst", &l.KeyRate.Burst})
+		field{"key_leased", &l.KeyLeased}, field{"key_rate_starts", &l.KeyRate.Starts},
+		field{"key_rate_per", &l.KeyRate.Per}, field{"key_rate_burst", &l.KeyRate.Burst})
+	err = invalid(err, checkLeased("leased", l.Leased), checkRate("rate", &l.Rate),
+		checkLeased("key_leased", l.KeyLeased), checkRate("key_rate", &l.KeyRate))
 	if err != nil {
 		return err
-	}
-	for _, r := range []*admin.Rate{&l.Rate, &l.KeyRate} {
-		if r.Starts == 0 {
-			*r = admin.Rate{}
-		} else {
-			r.Burst = max(r.Burst, 1)
-		}
 	}
 	l.PerKey, l.Order = v.form("per_key") != "", admin.KeyOrder(v.form("order"))
 	return v.changeQueue(auth.Configure, "The limits are changed.", func(queue string) error {
@@ -167,6 +176,41 @@ func (c *Console) resetLimits(v *visit) error {
 		func(queue string) error { return v.db.admin.ResetLimits(v.ctx(), queue) })
 }
 
+// checkLeased refuses a limit of leased tasks that is too large.
+func checkLeased(field string, n int) error {
+	if err := (store.Limits{Leased: n}).Check(); err != nil {
+		return fieldError{field, formError(label(field) + ": " + reason(err))}
+	}
+	return nil
+}
+
+// checkRate completes a rate of the form and refuses its parts that are invalid. Without starts, there is no rate.
+func checkRate(name string, r *admin.Rate) error {
+	if r.Starts == 0 {
+		*r = admin.Rate{}
+		return nil
+	}
+	r.Burst = max(r.Burst, 1)
+	valid := func(starts int, per time.Duration, burst int) bool {
+		return (store.Limits{Rate: store.Rate{Starts: starts, Per: per, Burst: burst}}).Check() == nil
+	}
+	wrong := func(part, text string) error { return fieldError{name + "_" + part, formError(text)} }
+	var errs []error
+	if !valid(r.Starts, time.Second, 1) {
+		errs = append(errs, wrong("starts", "enter 1 to 1,000,000, or nothing for no limit"))
+	}
+	if !valid(1, r.Per, 1) {
+		errs = append(errs, wrong("per", "enter the time in which so many tasks may start, such as 1m; at most 365d"))
+	}
+	if !valid(1, time.Second, r.Burst) {
+		errs = append(errs, wrong("burst", "enter 1 to 1,000,000, or nothing for 1"))
+	}
+	if len(errs) == 0 && !valid(r.Starts, r.Per, r.Burst) {
+		errs = append(errs, wrong("burst", "this is too large for so slow a rate"))
+	}
+	return invalid(errs...)
+}
+
 // field is a field of a form, and the number or duration that it sets.
 type field struct {
 	name string
@@ -174,21 +218,19 @@ type field struct {
 }
 
 // read reads fields of the form; an empty one is 0.
-func (v *visit) read(fields ...field) (err error) {
-	for _, f := range fields {
+func (v *visit) read(fields ...field) error {
+	errs := make([]error, len(fields))
+	for i, f := range fields {
 		switch to := f.to.(type) {
 		case *int:
-			*to, err = whole(f.name, v.form(f.name))
+			*to, errs[i] = whole(f.name, v.form(f.name))
 		case *time.Duration:
-			*to, err = length(f.name, v.form(f.name))
+			*to, errs[i] = length(f.name, v.form(f.name))
 		case *kept:
-			*to, err = retention(f.name, v.form(f.name))
-		}
-		if err != nil {
-			return err
+			*to, errs[i] = retention(f.name, v.form(f.name))
 		}
 	}
-	return nil
+	return invalid(errs...)
 }
 
 // whole reads a whole number of a field; empty is 0.

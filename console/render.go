@@ -34,22 +34,42 @@ func pages(prefix string) map[string]*template.Template {
 	return out
 }
 
-// layout has the content that every page shows around its own.
+// layout has the content that every page shows around its own. It writes the times of the page.
 type layout struct {
-	Title    string
-	Prefix   string
-	Flash    string
-	User     auth.Principal
-	Session  bool // the user has signed in here, and can sign out
-	Names    []string
-	Database string
-	Queue    string // of the page, if any
-	At       time.Time
-	Trouble  int // things that the overview lists as wrong
-	Page     any
+	clock
+	Name      string // of the page's template
+	Title     string
+	Prefix    string
+	Theme     string // auto, light or dark
+	Times     string // relative, local or utc
+	Flash     string
+	User      auth.Principal
+	Session   bool // the user has signed in here, and can sign out
+	Databases []databaseLink
+	Database  string
+	Queue     string     // of the page, if any
+	Queues    []queueRow // those of the database, if they are few
+	Many      bool       // they are not
+	Poisoned  int64      // tasks in all queues that the user may read
+	Plus      string     // "+" if there may be more of them
+	Lost      int        // workers of these queues that have stopped without notice
+	At        time.Time
+	Trouble   int // findings of the overview
+	Page      any
 
 	visit *visit
 }
+
+// databaseLink is a database that the user may choose.
+type databaseLink struct {
+	Name, Product string
+
+	Server string // the product with its version
+	Here   bool   // the page is about it
+}
+
+// queuesListed is how many queues the navigation lists at most.
+const queuesListed = 8
 
 // Link returns the path of a page of the layout's database.
 func (l layout) Link(page string, query ...string) string { return l.visit.path(page, query...) }
@@ -60,25 +80,63 @@ func (l layout) TasksLink(s selection) string { return l.visit.path("tasks", s.f
 // SignIn returns the path of the form that signs in and leads back to this page.
 func (l layout) SignIn() string { return l.visit.console.signInLink(l.visit.r) }
 
+// With returns the path of the list of a selection in which some fields have other values: pairs of names and values,
+// of which an empty one removes the field.
+func (l layout) With(s selection, pairs ...string) string {
+	fields := append(s.fields(), "order", s.Order)
+	for i := 0; i < len(fields); i += 2 {
+		for j := 0; j+1 < len(pairs); j += 2 {
+			if fields[i] == pairs[j] {
+				fields[i+1] = pairs[j+1]
+			}
+		}
+	}
+	return l.visit.path("tasks", fields...)
+}
+
 // May reports whether the user may apply an action to a queue of the layout's database.
 func (l layout) May(action, queue string) bool {
 	return l.visit.db != nil && l.visit.may(auth.Action(action), queue)
 }
 
+// MaySome reports whether the user may apply an action to at least one queue of the layout's database.
+func (l layout) MaySome(action string) bool {
+	return l.visit.db != nil && l.User.MaySome(auth.Action(action), l.visit.db.name)
+}
+
 // show writes a page.
 func (v *visit) show(status int, page, title string, content any) {
+	now := v.clock()
 	l := layout{
-		Title: title, Prefix: v.console.cfg.Prefix, Flash: v.flash(), User: v.user, At: time.Now().UTC(), Page: content,
-		Session: v.console.sessionToken(v.r) != "", visit: v,
+		clock: now, Name: page, Title: title, Prefix: v.console.cfg.Prefix, Theme: v.chosen(themes), Times: now.style,
+		Flash: v.flash(), User: v.user, At: now.now, Page: content, Session: v.console.sessionToken(v.r) != "", visit: v,
 	}
 	for _, name := range v.console.names {
 		if v.user.MaySome(auth.Read, name) {
-			l.Names = append(l.Names, name)
+			server := v.console.databases[name].client.Info().Server
+			l.Databases = append(l.Databases, databaseLink{
+				name, server.Product, server.Product + " " + server.Version, v.db != nil && v.db.name == name,
+			})
 		}
 	}
 	if v.db != nil {
 		l.Database, l.Queue = v.db.name, v.named("queue")
-		l.Trouble = v.lastOverview().trouble(v)
+		o := v.lastOverview()
+		l.Trouble, l.Queues = o.trouble(v), o.Queues
+		for _, q := range o.Queues {
+			l.Poisoned += q.Poisoned()
+			if q.PoisonedMore() {
+				l.Plus = "+"
+			}
+		}
+		for _, w := range o.Workers {
+			if w.Dead {
+				l.Lost++
+			}
+		}
+		if l.Many = len(o.Queues) > queuesListed; l.Many {
+			l.Queues = nil
+		}
 	}
 	var out bytes.Buffer
 	if err := v.console.pages[page].ExecuteTemplate(&out, "layout.html", l); err != nil {
@@ -87,19 +145,10 @@ func (v *visit) show(status int, page, title string, content any) {
 		return
 	}
 	v.w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	v.w.WriteHeader(status)
-	_, _ = out.WriteTo(v.w) // the browser may be gone
-}
-
-// staticFiles serves the style, the scripts and the icon. They change only with the program.
-func staticFiles() http.Handler {
-	files := http.FileServerFS(assets)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/") { // no listing of a directory
-			http.NotFound(w, r)
-			return
-		}
-		w.Header().Set("Cache-Control", "max-age=300")
-		files.ServeHTTP(w, r)
-	})
+	// A refresh of a page that has not changed gets no content. Browsers keep no page: it can show payloads.
+	if status == http.StatusOK && v.r.Method == http.MethodGet && v.r.Header.Get("HX-Request") != "" &&
+		unchanged(v.w, v.r, tagOf(out.Bytes())) {
+		return
+	}
+	respond(v.w, v.r, status, out.Bytes(), nil)
 }

@@ -43,6 +43,7 @@ type formField struct {
 	Name, Label, Value, Hint string
 
 	Error  string // its error
+	Later  bool   // another field with an error comes before it and has the focus
 	Number bool   // it has a whole number
 	Type   string // of the input; "" is text
 }
@@ -138,6 +139,9 @@ func (c *Console) saveSchedule(v *visit) error {
 		form.Owner, form.Fixed = stored.Owner, v.fixed(stored)
 	}
 	d := form.schedule(stored)
+	if v.form("preview") == "" { // its times need no name and no queue
+		form.check(d)
+	}
 	if form.Fixed && v.user.Payloads && (d.Queue != stored.Queue || d.Task.Kind != stored.Task.Kind) {
 		// Redactions depend on both: elsewhere, the page would show the hidden parts.
 		form.Errors["queue"] = "The queue and the kind must stay, because the payload stays as it is."
@@ -204,6 +208,62 @@ func (f scheduleForm) blame(err error) bool {
 	text := strings.TrimPrefix(field.Error(), schedule.ErrDefinition.Error()+": ")
 	f.Errors[scheduleInputs[field.Field]] = sentence(text) + "."
 	return true
+}
+
+// check shows what else is invalid, of all fields: it replaces each invalid one by a valid value and checks again.
+func (f scheduleForm) check(d schedule.Schedule) {
+	for field, input := range scheduleInputs {
+		if f.Errors[input] != "" {
+			correct(&d, field)
+		}
+	}
+	for range scheduleInputs {
+		err := d.Check()
+		var wrong *schedule.FieldError
+		if !errors.As(err, &wrong) || f.Errors[scheduleInputs[wrong.Field]] != "" || !f.blame(err) {
+			return
+		}
+		correct(&d, wrong.Field)
+	}
+}
+
+// correct gives a field of a schedule a value that is valid beside all others.
+func correct(d *schedule.Schedule, field string) {
+	switch field {
+	case "Name":
+		d.Name = "name"
+	case "Queue":
+		d.Queue = "queue"
+	case "Cron":
+		d.Cron, d.Every, d.At = "* * * * *", 0, time.Time{}
+	case "Every":
+		d.Every = 0
+	case "At":
+		d.At = time.Time{}
+	case "Zone":
+		d.Zone = ""
+	case "CatchUp":
+		d.CatchUp = 0
+	case "Jitter":
+		d.Jitter = 0
+	case "Task.Kind":
+		d.Task.Kind = ""
+	case "Task.Key":
+		d.Task.Key = ""
+	case "Task.Priority":
+		d.Task.Priority = 0
+	case "Task.MaxAttempts":
+		d.Task.MaxAttempts = 0
+	case "Task.Delay":
+		d.Task.Delay = 0
+	case "Task.Payload":
+		d.Task.Payload = nil
+	case "Task.Headers":
+		d.Task.Headers = nil
+	}
+	if d.Cron == "" && d.Every == 0 && d.At.IsZero() && (field == "Every" || field == "At") {
+		d.Cron = "* * * * *"
+	}
 }
 
 // schedule reads the fields. What cannot be read is in Errors.

@@ -15,11 +15,37 @@ func (c *Console) schedulesPage(v *visit) error {
 	if err != nil {
 		return err
 	}
-	v.show(http.StatusOK, "schedules", "Schedules", struct {
-		Schedules []schedule.Info
-		New       bool // the user may create one
-	}{l.Schedules, v.needSomewhere(auth.Configure) == nil})
+	v.show(http.StatusOK, "schedules", "Schedules",
+		schedulesView{l.Schedules, nextDayOf(l.Schedules, v.clock()), v.needSomewhere(auth.Configure) == nil})
 	return nil
+}
+
+// schedulesView is the content of the page of the schedules.
+type schedulesView struct {
+	Schedules []schedule.Info
+	Day       nextDay
+	New       bool // the user may create one
+}
+
+// Headline returns how many schedules there are, and how many of them have a problem.
+func (s schedulesView) Headline() string {
+	skipped := 0
+	for _, one := range s.Schedules {
+		if one.Problem != "" {
+			skipped++
+		}
+	}
+	text := number(len(s.Schedules)) + " schedules"
+	switch len(s.Schedules) {
+	case 0:
+		return "There are no schedules"
+	case 1:
+		text = "1 schedule"
+	}
+	if skipped > 0 {
+		text += ", " + number(skipped) + " skipped the last time"
+	}
+	return text
 }
 
 // schedule reads the schedule of the form's name if the user may apply an action to its queue.

@@ -101,7 +101,7 @@ func TestScheduleFormShowsErrorsBesideFields(t *testing.T) {
 		t.Errorf("invalid forms have stored %+v: %v", all, err)
 	}
 	page := s.post(200, "/db/shop/schedule/save", "preview", "yes", "cron", "0 0 29 2 *")
-	s.shows(page, "Next times", "-02-29 00:00")
+	s.shows(page, "Next times", "29 Feb", ", 00:00:00 UTC")
 	s.shows(s.post(422, "/db/shop/schedule/save", "preview", "yes", "cron", "x"), `id="cron-error"`)
 }
 

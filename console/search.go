@@ -30,7 +30,7 @@ type found struct {
 }
 
 // searches reports whether a selection has a text, which no index has.
-func (s selection) searches() bool { return s.Error != "" || s.Text != "" }
+func (s selection) searches() bool { return s.Error != "" || s.Text != "" || s.Alike != "" }
 
 // maySearch refuses a search for a text in all tasks, and by users who may not see it: matches would reveal it.
 func (v *visit) maySearch(s selection) error {
@@ -47,12 +47,12 @@ func (v *visit) maySearch(s selection) error {
 	return nil
 }
 
-// search returns a page of the tasks of a selection. For a text, it compares the parts of each task that this user
-// sees.
+// search returns a page of the tasks of a selection, with up to most tasks. For a text, it compares the parts of each
+// task that this user sees.
 func (s selection) search(ctx context.Context, d *database, f admin.Filter,
-	read func(context.Context, admin.Filter) (admin.Page, error)) (out found, err error) {
+	read func(context.Context, admin.Filter) (admin.Page, error), most int) (out found, err error) {
 	if !s.searches() {
-		f.Limit = pageSize
+		f.Limit = most
 		page, err := read(ctx, f)
 		out = found{tasks: page.Tasks, more: page.More, last: page.Next, upto: page.Upto}
 		for i := range out.tasks {
@@ -60,7 +60,7 @@ func (s selection) search(ctx context.Context, d *database, f admin.Filter,
 		}
 		return out, err
 	}
-	if f.Limit = searchRows; s.Error == "" {
+	if f.Limit = searchRows; s.Error == "" && s.Alike == "" {
 		f.Limit = searchPayloads
 	}
 	page, err := read(ctx, f)
@@ -68,10 +68,12 @@ func (s selection) search(ctx context.Context, d *database, f admin.Filter,
 		return out, err
 	}
 	all := page.Tasks
-	begin, payloads, size := time.Now(), 0, 0
+	begin, payloads, size, alike := time.Now(), 0, 0, patternOf(s.Alike)
 	for i, t := range all {
 		out.last, out.looked = t.ID, i+1
-		matches := contains(hidden(d, t).Result, s.Error)
+		result := hidden(d, t).Result
+		matches := contains(result, s.Error) &&
+			(s.Alike == "" || t.Kind == s.Kind && patternOf(firstLine(result)) == alike)
 		if matches && s.Text != "" {
 			payloads++
 			whole, err := d.client.Get(ctx, t.ID)
@@ -84,7 +86,7 @@ func (s selection) search(ctx context.Context, d *database, f admin.Filter,
 		if matches {
 			out.tasks = append(out.tasks, hidden(d, t))
 		}
-		if len(out.tasks) == pageSize || payloads == searchPayloads || size >= searchBytes ||
+		if len(out.tasks) == most || payloads == searchPayloads || size >= searchBytes ||
 			time.Since(begin) >= searchTime {
 			break
 		}

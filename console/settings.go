@@ -6,6 +6,7 @@ import (
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/control"
 	"github.com/dbq-go/dbq/internal/duration"
 )
 
@@ -13,7 +14,7 @@ func (c *Console) configureQueue(v *visit) error { return v.queueForm("settings"
 
 func (v *visit) configureQueue() error {
 	s, err := v.settings()
-	if err != nil {
+	if err = invalid(err, checkSettings(v.named("queue"), s)); err != nil {
 		return err
 	}
 	// Notices carry errors of this queue to the other one.
@@ -44,6 +45,33 @@ func (v *visit) settings() (s admin.QueueSettings, err error) {
 	s.History, s.DeadLetter = dbq.History(v.form("history")), v.named("dead_letter")
 	s.Retention.Archive, s.NoStatistics = v.form("archive") != "", v.form("no_statistics") != ""
 	return s, err
+}
+
+// checkSettings refuses the settings of a queue that are invalid, each by itself. None depends on another one.
+func checkSettings(queue string, s admin.QueueSettings) error {
+	r := s.Retention
+	var errs []error
+	for _, one := range []struct {
+		field string
+		only  control.Settings
+	}{
+		{"concurrency", control.Settings{Concurrency: s.Concurrency}},
+		{"max_checkout", control.Settings{MaxCheckout: s.MaxCheckout}},
+		{"poll", control.Settings{Poll: duration.Seconds(s.Poll)}},
+		{"lease", control.Settings{Lease: duration.Seconds(s.Lease)}},
+		{"max_attempts", control.Settings{MaxAttempts: s.MaxAttempts}},
+		{"dead_letter", control.Settings{DeadLetter: s.DeadLetter}},
+		{"keep_completed", control.Settings{KeepCompleted: duration.Seconds(r.Completed)}},
+		{"keep_poison", control.Settings{KeepPoison: duration.Seconds(r.Poison)}},
+		{"keep_cancelled", control.Settings{KeepCancelled: duration.Seconds(r.Cancelled)}},
+		{"keep_parked", control.Settings{KeepParked: duration.Seconds(r.Parked)}},
+		{"keep_attempts", control.Settings{KeepAttempts: duration.Seconds(r.Attempts)}},
+	} {
+		if err := one.only.Check(queue); err != nil {
+			errs = append(errs, fieldError{one.field, formError(reason(err))})
+		}
+	}
+	return invalid(errs...)
 }
 
 // kept is a duration that may be forever.

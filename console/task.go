@@ -26,7 +26,9 @@ type attemptRow struct {
 // taskView is the content of a task's page.
 type taskView struct {
 	taskRow
-	Payloads bool // the user may see payloads, headers, results and the texts of errors
+	Payloads bool          // the user may see payloads, headers, results and the texts of errors
+	Why      admin.Verdict // without a cause if the task does not wait
+	Lapsed   bool          // its lease has ended, and it waits for another worker
 	Attempts []attemptRow
 	Cut      int // earlier attempts that are not shown
 	Actions  []state.Transition
@@ -43,8 +45,18 @@ func (c *Console) taskPage(v *visit) error {
 	if err != nil {
 		return err
 	}
-	page := taskView{taskRow: taskRow{t, stateNote(t)}, Payloads: v.user.Payloads, Machine: machineOf(t),
+	page := taskView{taskRow: taskRow{t}, Payloads: v.user.Payloads, Machine: machineOf(t),
 		Actions: v.actions(t)}
+	now := time.Now()
+	if t.State == dbq.StateProcessing { // a lease ends by the database's clock
+		if now, err = v.db.client.Now(v.ctx()); err != nil {
+			return err
+		}
+		page.Lapsed = t.LeaseUntil.Before(now)
+	}
+	if page.Why, err = v.whyTask(t); err != nil {
+		return err
+	}
 	attempts, err := v.db.admin.Attempts(v.ctx(), t.ID)
 	if err != nil {
 		return err
@@ -56,7 +68,7 @@ func (c *Console) taskPage(v *visit) error {
 	for _, a := range attempts {
 		page.Attempts = append(page.Attempts, attemptRow{a, a.Ended.Sub(a.Taken)})
 	}
-	page.Line = timelineOf(t, page.Attempts)
+	page.Line = timelineOf(t, page.Attempts, now)
 	page.Workflow, page.Step, err = workflow.Of(v.ctx(), v.db.client, t.ID)
 	if err != nil && !errors.Is(err, dbq.ErrNotFound) {
 		return err
@@ -115,10 +127,10 @@ func (c *Console) confirmPage(v *visit) error {
 	if err != nil {
 		return err
 	}
-	v.show(http.StatusOK, "confirm", string(e.Event)+" task "+shorten(t.ID.String()), struct {
+	v.show(http.StatusOK, "confirm", verbs[e.Event].Label+" task "+shorten(t.ID.String()), struct {
 		taskRow
 		Event state.Transition
-	}{taskRow{t, stateNote(t)}, e})
+	}{taskRow{t}, e})
 	return nil
 }
 
@@ -146,5 +158,5 @@ func (c *Console) operate(v *visit) error {
 	if e.Event == admin.Purge {
 		to = v.path("tasks", "queue", t.Queue)
 	}
-	return v.done(to, "The task was "+e.Past+".")
+	return v.done(to, "The task was "+verbs[e.Event].Past+".")
 }

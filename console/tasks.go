@@ -2,6 +2,7 @@ package console
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -24,7 +25,9 @@ type selection struct {
 	Mark  string // "", "parked", "cancelled" or "not-cancelled"
 	Older string // in their state for at least this long, such as 1h
 	Newer string // came into their state within this time
+	Since string // came into their state then or later, such as 14:00
 	Error string // the text of the last error, or the result, contains this
+	Alike string // the error is alike, and the kind is exactly Kind: a group of the page of poisoned tasks
 	Text  string // the payload contains this
 	Order string // "" is newest first, "oldest", or "archive" for the archive, oldest first
 }
@@ -34,8 +37,8 @@ func (s selection) fields() []string {
 	return []string{
 		"queue", s.Queue, "state", s.State, "kind", s.Kind, "key", s.Key, "reference", s.Reference,
 		"workflow", s.Workflow, "holder", s.Holder,
-		"mark", s.Mark, "older", s.Older, "newer", s.Newer,
-		"error", s.Error, "payload", s.Text,
+		"mark", s.Mark, "older", s.Older, "newer", s.Newer, "since", s.Since,
+		"error", s.Error, "alike", s.Alike, "payload", s.Text,
 	}
 }
 
@@ -67,8 +70,8 @@ func (v *visit) selection() selection {
 	return selection{
 		Queue: v.named("queue"), State: v.form("state"), Kind: v.named("kind"), Key: v.named("key"),
 		Reference: v.named("reference"), Workflow: v.form("workflow"), Holder: v.named("holder"),
-		Mark: v.form("mark"), Older: v.form("older"), Newer: v.form("newer"), Error: v.form("error"),
-		Text: v.form("payload"), Order: v.form("order"),
+		Mark: v.form("mark"), Older: v.form("older"), Newer: v.form("newer"), Since: v.form("since"),
+		Error: v.form("error"), Alike: v.named("alike"), Text: v.form("payload"), Order: v.form("order"),
 	}
 }
 
@@ -89,19 +92,19 @@ func (s selection) filter() (f admin.Filter, err error) {
 		}
 		f.States = []dbq.State{st}
 	}
+	var workflowErr, olderErr, newerErr error
 	if s.Workflow != "" {
-		if f.Workflow, err = uuid.Parse(s.Workflow); err != nil || f.Workflow == uuid.Nil { // which selects all tasks
-			return f, fieldError{"workflow", "the workflow is not the id of a workflow"}
+		f.Workflow, err = uuid.Parse(s.Workflow)
+		if err != nil || f.Workflow == uuid.Nil { // which selects all tasks
+			workflowErr = fieldError{"workflow", "the workflow is not the id of a workflow"}
 		}
 	}
-	if f.InStateFor, err = length("older", s.Older); err != nil {
-		return f, err
-	}
-	if f.EnteredWithin, err = length("newer", s.Newer); err == nil && s.Newer != "" && f.EnteredWithin == 0 {
+	f.InStateFor, olderErr = length("older", s.Older)
+	if f.EnteredWithin, newerErr = length("newer", s.Newer); newerErr == nil && s.Newer != "" && f.EnteredWithin == 0 {
 		// 0 would select all, as without the field.
-		err = fieldError{"newer", formError(label("newer") + ": write a time of more than 0")}
+		newerErr = fieldError{"newer", formError(label("newer") + ": write a time of more than 0")}
 	}
-	return f, err
+	return f, invalid(workflowErr, olderErr, newerErr)
 }
 
 const durationHelp = ": write a time with its unit, such as 90s, 15m, 36h or 7d"
@@ -119,10 +122,7 @@ func length(field, text string) (time.Duration, error) {
 }
 
 // taskRow is a task of a list.
-type taskRow struct {
-	dbq.Task
-	Note string
-}
+type taskRow struct{ dbq.Task }
 
 // tasksView is the content of a list of tasks.
 type tasksView struct {
@@ -137,12 +137,24 @@ type tasksView struct {
 	First     string
 	Events    []state.Transition
 	Queues    []queueRow
+
+	Typed      string // filters that cannot be added
+	TypedWrong string // why they cannot
 }
 
 // tasksPage lists tasks, or shows the filter again if it is invalid.
 func (c *Console) tasksPage(v *visit) error {
 	s := v.selection()
 	page := tasksView{selection: s, Selection: s, States: states}
+	status := http.StatusOK
+	if text := v.form("q"); text != "" {
+		more, err := s.add(text)
+		if err == nil { // the address has each filter by its name
+			http.Redirect(v.w, v.r, v.path("tasks", append(more.fields(), "order", more.Order)...), http.StatusSeeOther)
+			return nil
+		}
+		page.Typed, page.TypedWrong, status = text, sentence(err.Error())+".", http.StatusUnprocessableEntity
+	}
 	err := page.fill(v, s)
 	again, ok := v.refusal("filter", err)
 	if err != nil && !ok {
@@ -150,7 +162,7 @@ func (c *Console) tasksPage(v *visit) error {
 	}
 	page.refusal = again
 	page.Queues = v.lastOverview().Queues
-	v.show(again.status(), "tasks", "Tasks", page)
+	v.show(max(status, again.status()), "tasks", page.Headline(), page)
 	return nil
 }
 
@@ -160,9 +172,11 @@ func (page *tasksView) fill(v *visit, s selection) error {
 		return err
 	}
 	f, err := s.filter()
-	if err != nil {
+	since, sinceErr := v.since("since", s.Since)
+	if err = invalid(err, sinceErr); err != nil {
 		return err
 	}
+	f.EnteredSince = since
 	if at := v.form("at"); at != "" {
 		id, err := uuid.Parse(at)
 		if err != nil {
@@ -181,7 +195,7 @@ func (page *tasksView) fill(v *visit, s selection) error {
 	if err := v.maySearch(s); err != nil {
 		return err
 	}
-	found, err := s.search(v.ctx(), v.db, f, read)
+	found, err := s.search(v.ctx(), v.db, f, read, pageSize)
 	if err != nil {
 		return err
 	}
@@ -194,9 +208,9 @@ func (page *tasksView) fill(v *visit, s selection) error {
 		page.Next = v.path("tasks", append(fields, "at", found.last.String())...)
 	}
 	for _, t := range found.tasks {
-		page.Rows = append(page.Rows, taskRow{t, stateNote(t)})
+		page.Rows = append(page.Rows, taskRow{t})
 	}
-	if s.Order != "archive" && !s.searches() {
+	if s.Order != "archive" {
 		page.Events = v.bulkEvents(s.Queue, f.States)
 	}
 	return nil

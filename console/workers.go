@@ -3,6 +3,7 @@ package console
 import (
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
@@ -14,14 +15,51 @@ func (c *Console) workersPage(v *visit) error {
 	if err != nil {
 		return err
 	}
-	v.show(http.StatusOK, "workers", "Workers", struct {
-		Workers  []admin.WorkerInfo
-		Commands []dbq.Command
-	}{l.Workers, commands})
+	var page workersView
+	for _, w := range l.Workers {
+		if w.Dead {
+			page.Lost = append(page.Lost, w)
+		} else {
+			page.Live = append(page.Live, w)
+		}
+	}
+	v.show(http.StatusOK, "workers", "Workers", page)
 	return nil
 }
 
-var commands = []dbq.Command{dbq.CommandPause, dbq.CommandResume, dbq.CommandStop}
+// workersView is the content of the page of the workers.
+type workersView struct {
+	Lost []admin.WorkerInfo // they have stopped without notice
+	Live []admin.WorkerInfo
+}
+
+// Headline returns how the workers are.
+func (w workersView) Headline() string {
+	all := len(w.Lost) + len(w.Live)
+	switch {
+	case all == 0:
+		return "No worker has reported within the last day"
+	case len(w.Lost) > 0:
+		return number(len(w.Lost)) + " of " + number(all) + " workers stopped without notice"
+	case all == 1:
+		return "1 worker"
+	}
+	return number(all) + " workers"
+}
+
+// Programs reports whether a live worker has told the name of its program.
+func (w workersView) Programs() bool {
+	return slices.ContainsFunc(w.Live, func(live admin.WorkerInfo) bool { return live.Program != "" })
+}
+
+// Busy returns how many slots of the live workers are busy, such as "3 of 8".
+func (w workersView) Busy() string {
+	busy, all := 0, 0
+	for _, live := range w.Live {
+		busy, all = busy+min(live.Holding, live.Concurrency), all+live.Concurrency // a worker can lease ahead
+	}
+	return number(busy) + " of " + number(all)
+}
 
 // worker returns the worker of the form if the user may command it. One that is gone or dead is ErrNotFound.
 func (v *visit) worker() (admin.WorkerInfo, error) {

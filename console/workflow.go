@@ -22,6 +22,13 @@ type stepRow struct {
 	Level int      // how many steps are before it in its longest chain, counted from 1
 }
 
+// workflowView is the content of a workflow's page.
+type workflowView struct {
+	workflow.Info
+	Rows  []stepRow
+	Graph graph
+}
+
 // workflow reads the workflow of the path if the user may see all of it.
 func (v *visit) workflow() (workflow.Info, error) {
 	id, err := v.id()
@@ -74,11 +81,7 @@ func (c *Console) workflowPage(v *visit) error {
 	if err != nil {
 		return err
 	}
-	page := struct {
-		workflow.Info
-		Rows  []stepRow
-		Graph graph
-	}{w, stepsOf(w), graphOf(w, uuid.Nil)}
+	page := workflowView{w, stepsOf(w), graphOf(w, uuid.Nil)}
 	v.show(http.StatusOK, "workflow", "Workflow "+shorten(w.ID.String()), page)
 	return nil
 }
@@ -110,7 +113,7 @@ func (v *visit) workflowChange() (workflowChange, error) {
 		return workflowChange{ID: id, How: how, Title: "Cancel", Past: "cancelled", apply: workflow.Cancel,
 			Doc: "All tasks of the workflow that have not ended go to POISON, as cancelled."}, nil
 	case "retry":
-		return workflowChange{ID: id, How: how, Title: "Retry", Past: "reenqueued", apply: workflow.Retry,
+		return workflowChange{ID: id, How: how, Title: "Retry", Past: "made due again", apply: workflow.Retry,
 			Doc: "All tasks of the workflow that are in POISON or parked run again, also those that were cancelled."}, nil
 	}
 	return workflowChange{}, errNoPage

@@ -5,6 +5,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -107,7 +108,12 @@ func (c *controller) describe(me *control.Worker) {
 	me.Concurrency, me.Holding = c.settings().concurrency, c.leases.count()
 	me.Done, me.Failed = c.results.ended.Load(), c.results.failed.Load()
 	me.NoHandler = c.unhandled.recent()
-	for _, inv := range c.leases.invocations() {
+	running := c.leases.invocations()
+	slices.SortFunc(running, func(a, b *invocation) int { return a.start.Compare(b.start) })
+	for _, inv := range running {
+		for _, l := range inv.tasks[:min(len(inv.tasks), control.MaxHeld-len(me.Held))] {
+			me.Held = append(me.Held, l.task.ID)
+		}
 		if me.OldestSince.IsZero() || inv.start.Before(me.OldestSince) {
 			me.OldestSince = inv.start.UTC()
 		}

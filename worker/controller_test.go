@@ -358,3 +358,41 @@ func TestUnlistedWorkerLeavesNoTrace(t *testing.T) {
 	}
 	close(step)
 }
+
+// TestWorkerReportsTheTasksThatItRuns: of a worker that vanishes, the registry has what it ran, the longest first.
+func TestWorkerReportsTheTasksThatItRuns(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	first := enqueue(t, q, 1, dbq.NewTask{})[0]
+	release := make(chan struct{})
+	defer close(release)
+	var running atomic.Int64
+	start(t, worker.Worker{Queue: q, Concurrency: 30, Tuning: worker.Tuning{ReportInterval: 20 * time.Millisecond},
+		Logger: slog.New(slog.DiscardHandler), Handler: worker.Func(func(ctx context.Context, _ dbq.Task) error {
+			running.Add(1)
+			select {
+			case <-release:
+			case <-ctx.Done():
+			}
+			return nil
+		})})
+	holds := func(n int) []uuid.UUID {
+		var held []uuid.UUID
+		check.Eventually(t, fmt.Sprintf("it reports %d tasks", n), func() bool {
+			ws, err := admin.New(q.Client()).Workers(t.Context())
+			if err == nil && len(ws) == 1 {
+				held = ws[0].Held
+			}
+			return len(held) == n
+		})
+		return held
+	}
+	if held := holds(1); held[0] != first {
+		t.Errorf("it reports %v, want %v", held, first)
+	}
+	enqueue(t, q, 29, dbq.NewTask{})
+	check.Eventually(t, "all run", func() bool { return running.Load() == 30 })
+	if held := holds(20); held[0] != first {
+		t.Errorf("of 30 tasks, the first that it reports is %v, want the longest, %v", held[0], first)
+	}
+}

@@ -27,6 +27,10 @@ func TestQueueVerbs(t *testing.T) {
 	}
 	u.run("queue", "pause", "mail", "--reason", "the server\u202e is down", "--by", "ann").has("paused mail")
 	u.run("queue", "list").has("mail", "for ", `the server\u202e is down`)
+	u.run("stats", "-q", "mail").has("1 waiting. Queue mail is paused by ann: ", `the server\u202e is down`)
+	if got := u.run("stats", "-q", "mail", "--json").one(); got["queue"] != "mail" { // and nothing else
+		t.Errorf("got %v", got)
+	}
 	u.run("work", "-q", "mail", "--until-empty", "--", "true").fails(exitFailed, "paused")
 	u.run("show", id).has("CREATED")
 	u.run("queue", "set", "mail", "--concurrency", "3", "--keep-completed", "7d", "--lease", "2m",

@@ -150,7 +150,7 @@ func (s *server) serve(
 	s.mux.HandleFunc("GET /readyz/{database}", s.readyz)
 	s.mux.Handle("GET /metrics", handler.Protect(auth.Read, promhttp.HandlerFor(s.metrics, promhttp.HandlerOpts{})))
 	s.mux.Handle("/v1/", handler)
-	for _, path := range []string{"/{$}", "/db/", "/login", "/logout", "/static/"} {
+	for _, path := range []string{"/{$}", "/db/", "/login", "/logout", "/prefs", "/static/"} {
 		s.mux.Handle(path, pages)
 	}
 	// A sender of webhooks would follow a redirection to the console's login, and take the page for a success.

@@ -163,7 +163,11 @@ func newStats(a *app) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return statsListing.print(ctx, a, c, []admin.QueueStats{stats})
+				err = statsListing.print(ctx, a, c, []admin.QueueStats{stats})
+				if err != nil || a.json {
+					return err
+				}
+				return a.printWhy(ctx, c, queue)
 			}
 			stats, err := admin.New(c).Stats(ctx, opts...)
 			if err == nil {
@@ -185,6 +189,15 @@ func newStats(a *app) *cobra.Command {
 	durationVar(cmd.Flags(), &period, "period", 0, "with --over, in periods of this `TIME`: a multiple of a minute")
 	addWatch(cmd, &every)
 	return cmd
+}
+
+// printWhy prints why the tasks of a queue wait.
+func (a *app) printWhy(ctx context.Context, c *dbq.Client, queue string) error {
+	v, err := admin.New(c).Why(ctx, queue)
+	if err != nil {
+		return err
+	}
+	return a.say("%s", v)
 }
 
 // printNoHandlers prints the kinds that workers have met without a handler.

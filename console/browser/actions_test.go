@@ -39,13 +39,23 @@ func withAndWithoutScripts(t *testing.T, f func(t *testing.T, p *page)) {
 }
 
 // input is a field of a form, by its name.
-func input(name string) chromedp.CSS { return chromedp.CSS("main [name=" + name + "]") }
+func input(name string) chromedp.CSS {
+	return chromedp.CSS("main [name=" + name + "]:not([type=hidden])")
+}
+
+// unfold opens a menu or another part of a page that is folded.
+func (p *page) unfold(selector string) {
+	p.t.Helper()
+	if !value[bool](p, fmt.Sprintf("document.querySelector(%q).open", selector)) {
+		p.do(chromedp.Click(chromedp.CSS(selector + " > summary")))
+	}
+}
 
 // fillIn replaces what a field has.
 func (p *page) fillIn(name, text string) {
 	p.t.Helper()
 	p.do(chromedp.WaitVisible(input(name)), chromedp.Evaluate[chromedp.Void](fmt.Sprintf(
-		`{ const field = document.querySelector("main [name=%s]"); field.focus(); field.select() }`, name)),
+		`{ const field = document.querySelector(%q); field.focus(); field.select() }`, string(input(name)))),
 		chromedp.KeyEvent(text))
 }
 
@@ -152,13 +162,15 @@ func (p *page) hasEventsOf(s dbq.State, parked bool) {
 		if !e.Allows(s, parked) {
 			continue
 		}
-		want = append(want, string(e.Event)+"…")
+		want = append(want, string(e.Event))
 		p.event(e, p.taskIn(s, parked), s)
 	}
+	slices.Sort(want)
 	p.do(chromedp.Navigate(p.url + "task/" + p.taskIn(s, parked).String()))
-	got := value[[]string](p, `[...document.querySelectorAll(".actions a.button")].map(a => a.textContent)`)
-	if want = append(want, "edit and enqueue…"); !slices.Equal(got, want) {
-		p.t.Errorf("%s, parked %v: the page has %q, want %q", s, parked, got, want)
+	got := value[[]string](p, `[...document.querySelectorAll(".strip .actions a[href*='/task/']")]
+		.map(a => a.pathname.split("/").pop()).sort()`)
+	if !slices.Equal(got, want) || !value[bool](p, `document.querySelector(".strip a[href*='enqueue?from=']") !== null`) {
+		p.t.Errorf("%s, parked %v: the page has %q, want %q and a link to an edited copy", s, parked, got, want)
 	}
 }
 
@@ -166,10 +178,14 @@ func (p *page) hasEventsOf(s dbq.State, parked bool) {
 func (p *page) event(e state.Transition, id uuid.UUID, from dbq.State) {
 	p.t.Helper()
 	reason := fmt.Sprintf("%s from %s", e.Event, from)
-	p.do(chromedp.Navigate(p.url+"task/"+id.String()),
-		chromedp.Click(chromedp.CSS(`.actions a[href$="/`+string(e.Event)+`"]`)), chromedp.WaitVisible(input("reason")))
+	link := `.actions a[href$="/` + string(e.Event) + `"]`
+	p.do(chromedp.Navigate(p.url + "task/" + id.String()))
+	if value[bool](p, fmt.Sprintf("document.querySelector(%q).closest('details') !== null", link)) {
+		p.unfold(".strip details.menu")
+	}
+	p.do(chromedp.Click(chromedp.CSS(link)), chromedp.WaitVisible(input("reason")))
 	p.fillIn("reason", reason)
-	p.press("main button.primary")
+	p.press("main form.ask .actions button")
 	got, err := p.client.Get(p.t.Context(), id)
 	if e.To == state.None {
 		if !errors.Is(err, dbq.ErrNotFound) {

@@ -38,9 +38,10 @@ func TestTasksAreFilteredAndPaged(t *testing.T) {
 		p.must(err)
 
 		p.do(chromedp.Navigate(p.url + "tasks"))
+		p.unfold("#filters")
 		p.fillIn("queue", name)
 		p.fillIn("kind", "odd")
-		p.follow("main form.filter button")
+		p.follow("#filters form button")
 		if url := value[string](p, "location.search"); !strings.Contains(url, "queue="+name) ||
 			!strings.Contains(url, "kind=odd") {
 			t.Errorf("the address %q does not have the filter", url)
@@ -72,10 +73,10 @@ func TestTasksAreFilteredAndPaged(t *testing.T) {
 			}
 		}
 		p.do(chromedp.Navigate(p.url + "tasks?queue=" + name + "&older=never"))
-		if kept := value[string](p, `document.querySelector("[name=older]").value`); kept != "never" ||
-			!value[bool](p, `document.querySelector("#older-error") !== null && document.activeElement.name === "older"`) {
-			t.Errorf("an invalid filter has %q and no message, or is not in focus", kept)
+		if kept := value[string](p, `document.querySelector("#f-older").value`); kept != "never" {
+			t.Errorf("an invalid filter is kept as %q", kept)
 		}
+		p.until(`document.querySelector("#older-error") !== null && document.activeElement.name === "older"`)
 	})
 }
 
@@ -98,7 +99,7 @@ func TestBulkActionsCountFirst(t *testing.T) {
 
 		p.do(chromedp.Navigate(p.url + "tasks?queue=" + name + "&state=CREATED"))
 		p.follow("button[value=cancel]")
-		if title := value[string](p, "document.querySelector('#title').textContent"); title != "cancel 18 tasks?" {
+		if title := value[string](p, "document.querySelector('#title').textContent"); title != "Cancel 18 tasks?" {
 			t.Errorf("the preview says %q", title)
 		}
 		if n := count(dbq.StateCreated); n != 18 {
@@ -118,7 +119,7 @@ func TestBulkActionsCountFirst(t *testing.T) {
 		}
 		p.follow("table.rows a[href*=reenqueue]")
 		p.fillIn("reason", "address found")
-		if says := p.press("main button.primary"); says != "12 tasks were reenqueued." {
+		if says := p.press("main button.primary"); says != "12 tasks were made due again." {
 			t.Errorf("the page says %q", says)
 		}
 		if n := count(dbq.StateCreated); n != 12 {
@@ -127,8 +128,8 @@ func TestBulkActionsCountFirst(t *testing.T) {
 
 		p.do(chromedp.Navigate(p.url + "audit"))
 		p.fillIn("queue", name)
-		p.follow("main form.filter button")
-		if actions := p.column(2); !slices.Equal(actions, []string{"reenqueue", "cancel"}) {
+		p.follow("main form.filters button")
+		if actions := p.column(0); !slices.Equal(actions, []string{"reenqueue", "cancel"}) {
 			t.Errorf("the audit of the queue lists %q", actions)
 		}
 		p.do(chromedp.Navigate(p.url + "audit?since=yesterday&until=2026-01-31T16:30&queue=" + name))
@@ -139,7 +140,7 @@ func TestBulkActionsCountFirst(t *testing.T) {
 		}
 		p.do(chromedp.WaitVisible(chromedp.CSS("#since-error")))
 		p.fillIn("since", "2026-01-31T16:00")
-		p.follow("main form.filter button")
+		p.follow("main form.filters button")
 		if value[bool](p, `document.querySelector("#since-error") !== null`) || len(p.rows()) != 0 {
 			t.Error("the corrected filter is refused, or lists changes of another time")
 		}

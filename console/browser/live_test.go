@@ -38,12 +38,12 @@ func TestSessionThatEndsLeavesThePage(t *testing.T) {
 func TestTroubleAppearsWithTheRefreshOfAnyPage(t *testing.T) {
 	p := open(t)
 	p.do(chromedp.Navigate(p.url), chromedp.Navigate(p.url+"workers"))
-	before := value[string](p, `document.querySelector("#trouble .badge").textContent`)
+	before := value[string](p, `document.querySelector("#trouble .n").textContent`)
 	if err := admin.New(p.client).PauseQueue(t.Context(), "fresh"); err != nil {
 		t.Fatal(err)
 	}
-	p.until(`document.querySelector("#trouble .badge").textContent !== "` + before + `"`)
-	badge := value[string](p, `document.querySelector("#trouble .badge").textContent`)
+	p.until(`document.querySelector("#trouble .n").textContent !== "` + before + `"`)
+	badge := value[string](p, `document.querySelector("#trouble .n").textContent`)
 	if title := value[string](p, "document.title"); !strings.HasPrefix(title, "("+badge+") ") {
 		t.Errorf("the badge is %s, and the title %q", badge, title)
 	}
@@ -57,7 +57,7 @@ func TestKeysOnTheOverview(t *testing.T) {
 		t.Error("g q and j do not go to the second queue")
 	}
 	p.do(chromedp.KeyEvent("/"))
-	if !value[bool](p, `document.activeElement.name === "queue"`) {
+	if !value[bool](p, `document.activeElement.name === "q"`) {
 		t.Error("/ does not go to the search")
 	}
 	p.do(chromedp.Navigate(p.url+"workers"), chromedp.KeyEvent("gq"), chromedp.WaitVisible(chromedp.CSS("[data-queues]")))

@@ -27,7 +27,10 @@ func watchPolicy(ctx context.Context, t *chromedp.Target) (none chromedp.Void, e
 func scheme(name string) chromedp.Action[chromedp.Void] {
 	return func(ctx context.Context, t *chromedp.Target) (none chromedp.Void, err error) {
 		_, err = cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}},
+			Features: []*emulation.MediaFeature{
+				{Name: "prefers-color-scheme", Value: name},
+				{Name: "prefers-reduced-motion", Value: "reduce"}, // no color is between two others
+			},
 		})
 		return none, err
 	}
@@ -58,7 +61,7 @@ func TestPlotsAreDrawn(t *testing.T) {
 		width, height int64
 	}{{"light", "light", 1200, 800}, {"dark phone", "dark", 390, 844}} {
 		p.do(chromedp.EmulateViewport(view.width, view.height), scheme(view.scheme))
-		p.do(chromedp.Navigate(p.url), chromedp.WaitVisible(chromedp.CSS("tr svg.spark")))
+		p.do(chromedp.Navigate(p.url), chromedp.WaitVisible(chromedp.CSS("#live svg.spark")))
 		for _, over := range []string{"7d", "24h", "1h"} {
 			p.do(chromedp.Navigate(p.url + "queue?queue=mail"))
 			p.do(chromedp.Click(chromedp.CSS(`.spans a[href*="over=` + over + `"]`)))

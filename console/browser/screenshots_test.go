@@ -16,32 +16,37 @@ import (
 	"github.com/dbq-go/dbq/console"
 	"github.com/dbq-go/dbq/dbqtest"
 	"github.com/dbq-go/dbq/internal/sample"
+	"github.com/dbq-go/dbq/workflow"
 )
 
 // screenshots is where TestScreenshots writes its pictures.
 var screenshots = flag.String("screenshots", "", "write the screenshots of docs/console.md into this `folder`")
 
 // pictures are those that the documentation shows.
-var pictures = []string{"overview-light", "queue-dark", "queue-phone", "task-light"}
+var pictures = []string{
+	"overview-light", "overview-phone", "queue-light", "queue-dark", "queue-phone", "task-light", "tasks-light",
+	"poison-light", "schedules-light", "workers-dark", "workflow-light", "audit-light",
+}
 
-// ends are the elements with which the picture of a page ends. What follows is left out, and nothing is cut.
-var ends = map[string]string{"overview": "[data-queues]", "queue": "#series", "task": "h2:nth-of-type(2) + pre + .note"}
+// ends are the elements with which the picture of a page ends, if it does not end with its contents.
+var ends = map[string]string{"overview": "[data-queues]", "queue": "#series", "task": "#payload"}
 
-// fit makes the window as high as what a picture shows: from the beginning of one element to the end of another one.
+// fit makes the window as high as what a picture shows: from the beginning of one element to the end of another one,
+// as far as a screen shows it.
 func (p *page) fit(width int64, from, to string) {
 	p.t.Helper()
-	const space = 16
+	const space, screen = 16, 900
 	height := value[int64](p, fmt.Sprintf(`Math.ceil(document.querySelector(%q).getBoundingClientRect().bottom -
 		document.querySelector(%q).getBoundingClientRect().top)`, to, from))
-	p.do(chromedp.EmulateViewport(width, height+space),
+	p.do(chromedp.EmulateViewport(width, min(height+space, screen)),
 		chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`document.querySelector(%q).scrollIntoView()`, from)))
 }
 
 // maxPicture is the size of a picture in the repository, in bytes.
 const maxPicture = 150 << 10
 
-// TestScreenshots checks the pages of dbq serve --demo, while its workers work. With -screenshots=../../docs/console it
-// writes the pictures of docs/console.md.
+// TestScreenshots takes pictures of the pages of dbq serve --demo, while its workers work, and checks them. With
+// -screenshots=../../docs/console it writes them: docs/console.md shows them.
 func TestScreenshots(t *testing.T) {
 	p := open(t)
 	c := dbqtest.New(t, dbq.WithName("shop")).Client // no name of this machine in a picture
@@ -63,35 +68,48 @@ func TestScreenshots(t *testing.T) {
 		t.Fatalf("%d tasks are in POISON: %v", len(poisoned.Tasks), err)
 	}
 	p.serve(console.Config{Databases: map[string]*dbq.Client{"shop": c}, Authenticator: auth.Loopback{}})
+	orders, err := admin.New(c).List(t.Context(), admin.Filter{Queue: "orders", Kind: "charge", Limit: 1})
+	if err != nil || len(orders.Tasks) != 1 {
+		t.Fatalf("%d steps charge: %v", len(orders.Tasks), err)
+	}
+	order, _, err := workflow.Of(t.Context(), c, orders.Tasks[0].ID)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, path := range map[string]string{
 		"overview": "", "queue": "queue?queue=mail&over=24h", "task": "task/" + poisoned.Tasks[0].ID.String(),
+		"tasks": "tasks?queue=mail", "poison": "poison?queue=mail", "schedules": "schedules", "workers": "workers",
+		"workflow": "workflow/" + order.String(), "audit": "audit",
 	} {
-		for look, width := range map[string]int64{"light": 1080, "dark": 1080, "phone": 390} {
-			colors := "light"
-			if look == "dark" {
-				colors = "dark"
+		for _, look := range looks {
+			if !slices.Contains(pictures, name+"-"+look.name) {
+				continue
 			}
-			p.do(chromedp.EmulateViewport(width, 820), scheme(colors), chromedp.Navigate(p.url+path))
+			p.do(chromedp.EmulateViewport(look.width, 820), scheme(look.colors), chromedp.Navigate(p.url+path))
 			from := "body"
 			if name == "queue" {
 				p.do(chromedp.WaitVisible(chromedp.CSS("figure.plot canvas")))
-				if look == "phone" { // below the figures
+				if look.name == "phone" { // below the figures
 					from = "#series"
 				}
 			}
-			p.fit(width, from, ends[name])
-			p.clean(name + "-" + look)
+			end := "main"
+			if ends[name] != "" {
+				end = ends[name]
+			}
+			p.fit(look.width, from, end)
+			p.clean(name + "-" + look.name)
 			picture, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
 			if err != nil {
 				t.Fatal(err)
 			}
 			if len(picture) > maxPicture {
-				t.Errorf("%s-%s.png has %d bytes, over %d", name, look, len(picture), maxPicture)
+				t.Errorf("%s-%s.png has %d bytes, over %d", name, look.name, len(picture), maxPicture)
 			}
-			if *screenshots == "" || !slices.Contains(pictures, name+"-"+look) {
+			if *screenshots == "" {
 				continue
 			}
-			if err := os.WriteFile(filepath.Join(*screenshots, name+"-"+look+".png"), picture, 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(*screenshots, name+"-"+look.name+".png"), picture, 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}

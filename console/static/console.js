@@ -1,25 +1,81 @@
-// What works only with a script: local times, keys, and the continuation of a long action. Every page works without.
+// What works only with a script: the browser's time zone, times that go on while a page is open, copying, menus that
+// close, keys, and the continuation of a long action. Every page works without.
 "use strict";
 
-function localTimes(root) {
-  for (const t of root.querySelectorAll("time[datetime]")) {
-    if (t.dataset.local) continue;
-    t.dataset.local = "yes";
-    t.textContent = new Date(t.dateTime).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const root = document.documentElement;
+root.dataset.scripts = "yes"; // the style sheet then shows what needs them
+
+// zone tells the server the time zone in which it writes local times. The next page has them.
+function zone() {
+  const name = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  if (!name || document.cookie.split("; ").includes(`dbq_zone=${name}`)) return;
+  const secure = location.protocol === "https:" ? "; secure" : "";
+  document.cookie = `dbq_zone=${name}; path=${root.dataset.path}; max-age=31536000; samesite=strict${secure}`;
+}
+
+// age writes a duration as the server does.
+function age(seconds) {
+  const both = (large, unit, small, of) => `${large} ${unit}${small ? ` ${small} ${of}` : ""}`;
+  const minutes = Math.floor(seconds / 60), hours = Math.floor(minutes / 60);
+  if (seconds < 120) return `${seconds} s`;
+  if (minutes < 120) return `${minutes} min`;
+  return both(hours, "h", minutes % 60, "min");
+}
+
+// The server's clock may differ from the browser's.
+const read = document.querySelector("#read time");
+let skew = read ? Date.parse(read.dateTime) - Date.now() : 0;
+
+// relativeTimes rewrites the times that the server wrote as a distance from now.
+function relativeTimes() {
+  for (const t of document.querySelectorAll("time[data-relative]")) {
+    const seconds = Math.trunc((Date.now() + skew - Date.parse(t.dateTime)) / 1000);
+    if (Math.abs(seconds) >= 24 * 3600) continue;
+    const text = seconds > 0 ? `${age(seconds)} ago` : seconds < 0 ? `in ${age(-seconds)}` : "now";
+    if (t.textContent !== text) t.textContent = text;
   }
 }
 
-// A refreshed part replaces texts as the server wrote them, so that its times are rewritten.
+// refreshes reports whether the page has a part that refreshes itself.
+const refreshes = () => document.querySelector("main [hx-get]") !== null;
+
+let stopped = false;
+function live() {
+  const shown = document.getElementById("read"), stop = document.getElementById("stop");
+  if (!shown || !stop) return;
+  stop.hidden = !refreshes();
+  shown.classList.toggle("off", stopped || !refreshes());
+  stop.setAttribute("aria-pressed", String(stopped));
+}
+
 function start() {
-  localTimes(document);
-  new MutationObserver(() => localTimes(document)).observe(document.getElementById("main"), {
-    childList: true, subtree: true, characterData: true, attributeFilter: ["datetime"],
-  });
-  const hint = document.querySelector(".keys");
-  if (hint) hint.hidden = false;
+  zone();
+  live();
+  setInterval(relativeTimes, 5000);
   const more = document.querySelector("form[data-continue]");
   if (more) setTimeout(() => more.requestSubmit(), 300);
 }
+
+// closeMenus closes the menus, except for the one that contains an element.
+function closeMenus(but) {
+  for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(but)) menu.open = false;
+}
+
+async function copy(button) {
+  await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
+  const title = button.title;
+  button.title = "Copied";
+  setTimeout(() => { button.title = title; }, 2000);
+}
+
+document.addEventListener("click", (event) => {
+  closeMenus(event.target);
+  const button = event.target.closest("[data-copy], [data-close], #stop");
+  if (!button) return;
+  if (button.dataset.copy) copy(button).catch(() => {}); // the browser may refuse it
+  else if (button.id === "stop") { stopped = !stopped; live(); }
+  else { event.preventDefault(); button.parentElement.remove(); }
+});
 
 let row = -1;
 function move(by) {
@@ -37,24 +93,32 @@ function queues() {
   else if (overview) location.href = `${overview.href}#queues`;
 }
 
+function search(event) {
+  const field = document.querySelector("[data-search]");
+  if (field) { event.preventDefault(); field.focus(); }
+}
+
 let chord = 0; // when g was pressed
 function key(event) {
+  if (event.key === "Escape") {
+    const menu = event.target.closest("details.menu[open]");
+    closeMenus(null);
+    if (menu) menu.querySelector("summary").focus();
+    return;
+  }
+  if (event.key === "k" && (event.ctrlKey || event.metaKey)) { search(event); return; }
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.target.closest("input, textarea, select, dialog")) return;
   const went = Date.now() - chord < 1500;
   chord = 0;
   if (went) {
     if (event.key === "q") { queues(); return; }
-    const link = document.querySelector(`nav.pages a[data-key="${CSS.escape(event.key)}"]`);
+    const link = document.querySelector(`header a[data-key="${CSS.escape(event.key)}"]`);
     if (link) link.click();
     return;
   }
   switch (event.key) {
-    case "/": {
-      const search = document.querySelector("[data-search]");
-      if (search) { event.preventDefault(); search.focus(); }
-      break;
-    }
+    case "/": search(event); break;
     case "j": move(1); break;
     case "k": move(-1); break;
     case "g": chord = Date.now(); break;
@@ -62,25 +126,63 @@ function key(event) {
   }
 }
 
-// frame shows the trouble that a refreshed page reports outside of its refreshed part.
+// frame shows what a refreshed page reports outside of its refreshed part: the trouble, the queues, and when it was
+// read. It returns false if it has left a part as it was, since the focus is in it.
 function frame(text) {
   const page = new DOMParser().parseFromString(text, "text/html");
   const icon = page.getElementById("icon");
-  if (!icon) return;
+  if (!icon) return true;
   document.title = page.title;
   const mine = document.getElementById("icon");
   if (mine.getAttribute("href") !== icon.getAttribute("href")) mine.setAttribute("href", icon.getAttribute("href"));
-  const trouble = page.getElementById("trouble"), shown = document.getElementById("trouble");
-  if (trouble && shown && shown.textContent !== trouble.textContent) shown.replaceChildren(...trouble.childNodes);
+  const now = page.querySelector("#read time");
+  if (now) skew = Date.parse(now.dateTime) - Date.now();
+  let whole = true;
+  for (const part of ["#read", "nav.pages"]) {
+    const fresh = page.querySelector(part), shown = document.querySelector(part);
+    if (!fresh || !shown || shown.innerHTML === fresh.innerHTML) continue;
+    if (shown.contains(document.activeElement)) whole = false;
+    else shown.replaceChildren(...fresh.childNodes);
+  }
+  return whole;
+}
+
+// A page that nobody sees, or that was stopped, does not refresh itself.
+document.addEventListener("htmx:before:request", (event) => {
+  if (!document.hidden && !stopped) return;
+  event.preventDefault();
+  event.detail.ctx.skipped = true;
+});
+
+// A refresh sends the tag of what it got before: if nothing has changed, the answer has no content.
+const tags = new Map(); // by address
+document.addEventListener("htmx:config:request", (event) => {
+  const { request } = event.detail.ctx, tag = tags.get(request.action);
+  if (tag && request.method.toUpperCase() === "GET") request.headers["If-None-Match"] = tag;
+});
+
+// unchanged shows that what the page shows was read again.
+function unchanged() {
+  const time = document.querySelector("#read time");
+  if (!time) return;
+  const now = new Date(Date.now() + skew);
+  time.dateTime = now.toISOString();
+  const utc = / UTC$/.test(time.textContent);
+  time.textContent = now.toLocaleTimeString("en-GB", utc ? { timeZone: "UTC" } : {}) + (utc ? " UTC" : "");
 }
 
 // A refresh that fails leaves what the page shows, and says so.
 document.addEventListener("htmx:finally:request", (event) => {
-  const response = event.detail.ctx.response;
-  const ended = Boolean(response && response.raw.status === 401);
+  const { request, response, skipped, text } = event.detail.ctx;
+  if (skipped) return;
+  const ended = Boolean(response && response.raw.status === 401), same = Boolean(response && response.raw.status === 304);
+  const ok = same || Boolean(response && response.raw.ok);
   document.getElementById("ended").hidden = !ended;
-  document.getElementById("stale").hidden = ended || Boolean(response && response.raw.ok);
-  if (response && response.raw.ok && event.detail.ctx.text) frame(event.detail.ctx.text);
+  document.getElementById("stale").hidden = ended || ok;
+  if (same) unchanged();
+  else if (ok && text) {
+    tags.set(request.action, frame(text) && response.raw.headers.get("ETag"));
+  }
 });
 
 start();

@@ -1,40 +1,52 @@
 // The plots of a queue's page: each draws columns of the table of numbers, which is also what readers without a script
-// or without sight have. Colors are those of the table's head, so that they suit the page in light and dark.
+// or without sight have. The head of a column names its line: the color of the style sheet, and a pattern of dashes.
 "use strict";
 
 (() => {
   const drawn = new Map(); // figure → { plot, read }
   const height = 180;
+  const dashes = { in: [6, 3], out: [], bad: [2, 3], poison: [8, 3, 2, 3] };
 
-  const count = (v) => (v == null ? "–" : v.toLocaleString());
+  const count = (v) => (v == null ? "–" : v.toLocaleString("en"));
   const duration = (v) => {
     if (v == null) return "–";
     const [n, unit] = v < 1 ? [v * 1000, "ms"] : [v, "s"];
-    return `${Number(n.toPrecision(3)).toLocaleString()} ${unit}`;
+    return `${Number(n.toPrecision(3)).toLocaleString("en")} ${unit}`;
   };
+
+  // times writes the ticks of the time axis by a clock of 24 hours, in the time zone of the page.
+  const zone = document.documentElement.dataset.times === "utc" ? "UTC" : undefined;
+  const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", timeZone: zone });
+  const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: zone });
+  const times = (u, ticks) => ticks.map((t, i) => {
+    const at = new Date(t * 1000), text = clock.format(at);
+    return text === "00:00" || (i > 0 && t - ticks[i - 1] >= 86400) ? day.format(at) : text;
+  });
 
   // columns returns the columns of a table, the first one being the times.
   function columns(table, of) {
-    const rows = [...table.tBodies[0].rows].filter((row) => row.dataset.partial == null); // it would look like a decline
+    // A period that has not ended would look like a decline.
+    const rows = [...table.tBodies[0].rows].filter((row) => row.dataset.partial == null);
     const number = (cell) => (cell.dataset.v === "" ? null : Number(cell.dataset.v));
-    const times = rows.map((row) => Date.parse(row.querySelector("time").dateTime) / 1000);
-    return [times, ...of.map((i) => rows.map((row) => number(row.cells[i])))];
+    const at = rows.map((row) => Date.parse(row.querySelector("time").dateTime) / 1000);
+    return [at, ...of.map((i) => rows.map((row) => number(row.cells[i])))];
   }
 
   function options(figure, table, of) {
-    const style = (element, what) => getComputedStyle(element)[what];
+    const token = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
     const head = table.tHead.rows[0].cells;
     const write = figure.dataset.unit === "s" ? duration : count;
-    const axis = { stroke: style(figure, "color"), grid: { stroke: style(table.tBodies[0].rows[0].cells[1], "borderTopColor"), width: 1 } };
+    const axis = { stroke: token("--muted"), grid: { stroke: token("--line"), width: 1 } };
     return {
-      width: figure.clientWidth - 16, height,
+      width: figure.clientWidth, height,
       cursor: { drag: { x: false, y: false }, sync: { key: "plots" } },
       scales: { y: { range: (u, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
-      axes: [{ ...axis }, { ...axis, size: 62, values: (u, ticks) => ticks.map(write) }],
+      axes: [{ ...axis, values: times }, { ...axis, size: 62, values: (u, ticks) => ticks.map(write) }],
       series: [
-        { label: "At" },
+        { label: "At", value: (u, t) => (t == null ? "–" : `${day.format(t * 1000)}, ${clock.format(t * 1000)}`) },
         ...of.map((i) => ({
-          label: head[i].textContent.replace(/^(Latency|Run time) /, ""), stroke: style(head[i], "color"), width: 1.5,
+          label: head[i].textContent.replace(/^(Latency|Run time) /, ""),
+          stroke: token(`--plot-${head[i].dataset.line}`), dash: dashes[head[i].dataset.line], width: 1.75,
           value: (u, v) => write(v), points: { size: 4 },
         })),
       ],
@@ -56,6 +68,7 @@
     drawn.set(figure, { plot, read: region.dataset.read });
   }
 
+  const folded = new WeakSet(); // tables that the plots have replaced
   function drawAll() {
     const region = document.getElementById("numbers");
     for (const [figure, { plot }] of drawn) {
@@ -64,6 +77,8 @@
       drawn.delete(figure);
     }
     if (!region) return;
+    const fold = region.closest("[data-fold]");
+    if (fold && !folded.has(fold)) { folded.add(fold); fold.open = false; }
     for (const figure of document.querySelectorAll("figure.plot")) draw(figure, region);
   }
 
@@ -81,10 +96,11 @@
   }
 
   drawAll();
-  new MutationObserver(soon).observe(document.getElementById("main"), { childList: true, subtree: true, attributes: true,
-    attributeFilter: ["data-read"] });
+  new MutationObserver(soon).observe(document.getElementById("main"), {
+    childList: true, subtree: true, attributes: true, attributeFilter: ["data-read"],
+  });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
   addEventListener("resize", () => {
-    for (const [figure, { plot }] of drawn) plot.setSize({ width: figure.clientWidth - 16, height });
+    for (const [figure, { plot }] of drawn) plot.setSize({ width: figure.clientWidth, height });
   });
 })();

@@ -295,3 +295,23 @@ func TestWorkerThatReportedAheadIsDead(t *testing.T) {
 		}
 	}
 }
+
+// A record has little space: the tasks that a worker runs are left out before its report fails.
+func TestLongReportLeavesOutTheTasks(t *testing.T) {
+	f := open(t)
+	w := control.Worker{ID: "w", Queue: "q", State: control.WorkerRunning}
+	for range control.MaxHeld {
+		w.Held = append(w.Held, dbq.NewID())
+	}
+	check.OK(t, f.Announce(t.Context(), w, time.Minute))
+	if ws, err := f.Workers(t.Context()); err != nil || len(ws) != 1 || !slices.Equal(ws[0].Held, w.Held) {
+		t.Errorf("the registry has %+v, want the tasks %v: %v", ws, w.Held, err)
+	}
+	for range 17 {
+		w.NoHandler = append(w.NoHandler, strings.Repeat("k", 200))
+	}
+	check.OK(t, f.Announce(t.Context(), w, time.Minute))
+	if ws, err := f.Workers(t.Context()); err != nil || len(ws) != 1 || ws[0].Held != nil || len(ws[0].NoHandler) != 17 {
+		t.Errorf("the registry has %+v, want no tasks and 17 kinds: %v", ws, err)
+	}
+}

@@ -58,6 +58,29 @@ func (c *Control) ResumeQueue(ctx context.Context, queue, by, reason string) err
 	return c.wrap("resume", queue, err)
 }
 
+// Queue returns the pause, the settings and the limits of one queue.
+func (c *Control) Queue(ctx context.Context, name string) (q Queue, err error) {
+	q.Name = name
+	if q.Settings, err = c.Settings(ctx, name); err != nil {
+		return q, err
+	}
+	r, paused, err := c.store.GetKV(ctx, namespacePause, name)
+	if paused {
+		q.pausedBy(r)
+	}
+	if err == nil {
+		q.Limits, err = c.store.Limits(ctx, name)
+	}
+	return q, c.wrap("queue", name, err)
+}
+
+// pausedBy sets the pause that a record describes.
+func (q *Queue) pausedBy(r store.Record) {
+	var p pause
+	_ = json.Unmarshal([]byte(r.Value), &p) // the record pauses the queue, whatever its value
+	q.Paused, q.Since, q.Reason, q.By = true, time.UnixMicro(r.Updated).UTC(), p.Reason, p.By
+}
+
 // Queues returns the queues that are paused, or have settings or limits, ordered by name.
 func (c *Control) Queues(ctx context.Context) ([]Queue, error) {
 	settings, err := c.store.ListKV(ctx, namespaceSettings)
@@ -77,10 +100,9 @@ func (c *Control) Queues(ctx context.Context) ([]Queue, error) {
 		byName[r.Name] = Queue{Name: r.Name, Settings: s}
 	}
 	for _, r := range pauses {
-		var p pause
-		_ = json.Unmarshal([]byte(r.Value), &p) // the record pauses the queue, whatever its value
 		q := byName[r.Name]
-		q.Name, q.Paused, q.Since, q.Reason, q.By = r.Name, true, time.UnixMicro(r.Updated).UTC(), p.Reason, p.By
+		q.Name = r.Name
+		q.pausedBy(r)
 		byName[r.Name] = q
 	}
 	limited, err := c.store.ListLimits(ctx)

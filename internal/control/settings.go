@@ -87,7 +87,7 @@ func (c *Control) Configure(ctx context.Context, queue string, change func(*Sett
 				s, _ = parseSettings(old)
 			}
 			change(&s)
-			if err := s.check(queue); err != nil {
+			if err := s.Check(queue); err != nil {
 				return "", 0, err
 			}
 			b, err := json.Marshal(s)
@@ -119,7 +119,8 @@ func parseSettings(r store.Record) (s Settings, err error) {
 // histories are the values of History; see dbq.History.
 var histories = []string{"", "all", "failures", "none"}
 
-func (s *Settings) check(queue string) error {
+// Check refuses settings of a queue that are out of range.
+func (s *Settings) Check(queue string) error {
 	if err := cmp.Or(
 		bounds.Range("concurrency", s.Concurrency, 0, bounds.MaxCheckout, errs.ErrOption),
 		bounds.Range("max checkout", s.MaxCheckout, 0, bounds.MaxCheckout, errs.ErrOption),

@@ -63,7 +63,7 @@ func TestSettingsAreChecked(t *testing.T) {
 		{"retention with a lease", Settings{Lease: duration.Seconds(time.Hour), KeepPoison: -1},
 			errs.ErrOption},
 	} {
-		if err := c.set.check("q"); !errors.Is(err, c.want) {
+		if err := c.set.Check("q"); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", c.what, err, c.want)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/dbq-go/dbq/internal/bounds"
 	"github.com/dbq-go/dbq/internal/errs"
 	"github.com/dbq-go/dbq/internal/store"
+	"github.com/google/uuid"
 )
 
 // Worker is the last report of a worker to the registry.
@@ -25,13 +26,18 @@ type Worker struct {
 	Done        int64     `json:"done"`
 	Failed      int64     `json:"failed"`
 	NoHandler   []string  `json:"no_handler,omitempty"` // kinds that it has met lately and cannot handle
-	Program     string    `json:"program,omitempty"`
-	Remote      bool      `json:"remote,omitempty"` // it works over HTTP, and a server reports it
+	// Held are the ids of the tasks that it runs, up to MaxHeld, those that it has run for longest first.
+	Held    []uuid.UUID `json:"held,omitempty" nullable:"false"`
+	Program string      `json:"program,omitempty"`
+	Remote  bool        `json:"remote,omitempty"` // it works over HTTP, and a server reports it
 	// Seen is when it last reported, by the database's clock. Dead is set when it has missed the time by which it was
 	// to report again.
 	Seen time.Time `json:"seen"`
 	Dead bool      `json:"dead"`
 }
+
+// MaxHeld is how many tasks a worker names in its report. A record has space for some thousand bytes.
+const MaxHeld = 20
 
 // The states of a worker.
 const (
@@ -74,6 +80,10 @@ func (c *Control) write(ctx context.Context, w Worker, ttl time.Duration) error 
 		return fmt.Errorf("%w: a worker's time to live of %v", errs.ErrOption, ttl)
 	}
 	value, err := json.Marshal(w)
+	if len(value) > store.MaxValue { // the names of kinds and of the host can be long
+		w.Held = nil
+		value, err = json.Marshal(w)
+	}
 	if err != nil {
 		return err
 	}

@@ -159,6 +159,11 @@ func (s *site) send(method, target, kind, body string) {
 	for _, own := range []string{target, url.QueryEscape(target), "theirs-" + planted} { // what the caller has written
 		answer = strings.ReplaceAll(answer, own, "")
 	}
+	if form, err := url.ParseQuery(body); err == nil { // a form that is refused keeps its input
+		for name := range form {
+			answer = strings.ReplaceAll(answer, `name="`+name+`" value="`+form.Get(name)+`"`, "")
+		}
+	}
 	if w.Code >= 500 {
 		s.t.Errorf("%s %s %s: %d", method, target, body, w.Code)
 	}

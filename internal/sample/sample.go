@@ -155,6 +155,8 @@ func (f *filler) schedules(ctx context.Context) error {
 			Task: dbq.NewTask{Kind: "sync-stock", Payload: []byte(`{"warehouse":"Lyon"}`)}}),
 		s.Put(ctx, schedule.Schedule{Name: "monthly-report", Cron: "0 6 1 * *", Zone: "Europe/Berlin", Queue: reports,
 			Task: dbq.NewTask{Kind: "monthly-report"}}),
+		s.Put(ctx, schedule.Schedule{Name: "daily-report", Cron: "30 2 * * *", Zone: "Europe/Berlin", Queue: reports,
+			Task: dbq.NewTask{Kind: "daily-report"}}),
 		s.Put(ctx, schedule.Schedule{Name: "newsletter", Cron: "0 9 * * 1", Zone: "America/New_York", Queue: mail,
 			Task: dbq.NewTask{Kind: "newsletter", Priority: 9}, Jitter: time.Minute}),
 		s.Pause(ctx, "newsletter", schedule.By(operator), schedule.Reason("no newsletter in August")),

@@ -47,6 +47,8 @@ type QueueLimits struct {
 	Limits           // those in force
 	Declared *Limits // by a program; nil is none
 	Changed  bool    // an operator has changed the limits: a declaration leaves them alone until they are reset
+	// Allowed is the number of starts that Rate allowed when the limits were read.
+	Allowed Allowance
 }
 
 // perKey is how many tasks of each key may be in PROCESSING; 0 is no limit.
@@ -159,7 +161,9 @@ func (s *Store) Limits(ctx context.Context, queue string) (q QueueLimits, err er
 		return q, err
 	}
 	rec, l, err := parseLimits(r)
-	return rec.queueLimits(l), err
+	q = rec.queueLimits(l)
+	q.Allowed = l.Rate.allowance(r.Now*int64(time.Microsecond), rec.Full)
+	return q, err
 }
 
 // Ordered reports whether the tasks of each key of a queue may run one after the other. It errs on the side of true.
@@ -192,7 +196,9 @@ func (s *Store) ListLimits(ctx context.Context) (map[string]QueueLimits, error) 
 		if err != nil {
 			return nil, err
 		}
-		out[r.Name] = rec.queueLimits(l)
+		q := rec.queueLimits(l)
+		q.Allowed = l.Rate.allowance(r.Now*int64(time.Microsecond), rec.Full)
+		out[r.Name] = q
 	}
 	return out, err
 }
@@ -465,6 +471,50 @@ func (r Rate) allowed(now, full int64) (n int, wait time.Duration) {
 		return int(room / r.interval()), 0
 	}
 	return 0, time.Duration(r.interval() - room)
+}
+
+// Allowance is the number of starts that a rate allows at a time. That of no rate is the zero value.
+type Allowance struct {
+	Starts int           // that it allows at once
+	Wait   time.Duration // until it allows one, if Starts is 0
+	// Used reports that the rate allowed no start a moment before: workers that wait for it take a moment to start the
+	// next task, so Starts can be 1 meanwhile.
+	Used bool
+}
+
+// usedFor is how long a start is still Used after it was allowed, at most: as long as workers pause between two polls.
+const usedFor = 5 * time.Second
+
+func (r Rate) allowance(now, full int64) (a Allowance) {
+	if r == (Rate{}) {
+		return a
+	}
+	a.Starts, a.Wait = r.allowed(now, full)
+	before, _ := r.allowed(now-min(r.interval(), int64(usedFor)), full)
+	a.Used = before == 0
+	return a
+}
+
+// KeyAllowances returns the starts that a rate per key allows to some keys of a queue.
+func (s *Store) KeyAllowances(ctx context.Context, queue string, rate Rate, keys []string) (
+	map[string]Allowance, error) {
+	now := int64(0)
+	rows, err := read(sqlrun.Slow(ctx), s, func(ctx context.Context, conn dialect.Conn) (
+		rows []sqlrun.KeyRateRow, err error) {
+		if now, err = s.sql.Now(ctx, conn); err != nil {
+			return nil, err
+		}
+		return sqlrun.QueryBatchAs[sqlrun.KeyRateRow](ctx, s.sql, conn, s.sql.Texts.KeyRates,
+			dialect.Args{"queue": queue, "name": dialect.Col[string](keys)}, len(keys))
+	})
+	out := make(map[string]Allowance, len(keys))
+	for _, key := range keys {
+		out[key] = Allowance{Starts: rate.Burst}
+	}
+	for _, row := range rows {
+		out[row.Key] = rate.allowance(now*int64(time.Microsecond), row.Full*int64(time.Microsecond))
+	}
+	return out, err
 }
 
 // after returns full after n starts at now.

@@ -102,3 +102,28 @@ func TestLimitsAreChecked(t *testing.T) {
 		}
 	}
 }
+
+// The allowance tells apart a rate that workers wait for and one that has starts left because nothing used it.
+func TestAllowanceOfARateThatIsUsedUp(t *testing.T) {
+	t.Parallel()
+	const second = int64(time.Second)
+	now := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC).UnixNano()
+	for name, c := range map[string]struct {
+		rate Rate
+		full int64
+		want Allowance
+	}{
+		"no rate":              {Rate{}, now, Allowance{}},
+		"never used":           {Rate{1, time.Second, 1}, 0, Allowance{Starts: 1}},
+		"used long ago":        {Rate{1, time.Second, 1}, now - 2*second, Allowance{Starts: 1}},
+		"just free again":      {Rate{1, time.Second, 1}, now - second/10, Allowance{Starts: 1, Used: true}},
+		"used up":              {Rate{1, time.Second, 1}, now + second/4, Allowance{Wait: time.Second / 4, Used: true}},
+		"a burst of which two": {Rate{1, time.Second, 5}, now + 3*second, Allowance{Starts: 2}},
+		"a burst of which one": {Rate{1, time.Second, 5}, now + 4*second, Allowance{Starts: 1, Used: true}},
+		"a burst used up":      {Rate{1, time.Second, 5}, now + 5*second, Allowance{Wait: time.Second, Used: true}},
+	} {
+		if got := c.rate.allowance(now, c.full); got != c.want {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+}

@@ -311,7 +311,8 @@ func (f Filter) narrowed() Filter {
 // all reports whether a filter selects all tasks of a range of ids.
 func (f Filter) all() bool {
 	return f.Queue == "" && len(f.States) == 0 && f.Kind == "" && f.Key == "" && f.Holder == "" && !f.ParkedOnly &&
-		!f.CancelledOnly && !f.NotCancelled && f.InStateFor == 0 && f.EnteredWithin == 0
+		!f.CancelledOnly && !f.NotCancelled && f.InStateFor == 0 && f.EnteredWithin == 0 &&
+		f.EnteredSince.IsZero()
 }
 
 // From returns the filter of the tasks that follow an id in the order of the list.
@@ -407,6 +408,7 @@ type Filter struct {
 	NotCancelled  bool
 	InStateFor    time.Duration // how long a task must have been in its state, by the database's clock
 	EnteredWithin time.Duration // it came into its state at most that long ago
+	EnteredSince  time.Time     // it came into its state then or later, by the database's clock; zero is any time
 	After         uuid.UUID     // only tasks with a higher id
 	Before        uuid.UUID     // only tasks with a lower id
 	NewestFirst   bool          // by descending ids
@@ -457,6 +459,7 @@ func (f Filter) condition(st sqlrun.Texts, event *state.Transition, byID bool) (
 		add("cancelled = 0")
 	}
 	compare(f.EnteredWithin > 0, "updated >= "+st.Now+" - :within", "within", f.EnteredWithin.Microseconds())
+	compare(!f.EnteredSince.IsZero(), "updated >= :since", "since", f.EnteredSince.UnixMicro())
 	compare(f.InStateFor > 0, "updated <= "+st.Now+" - :age", "age", f.InStateFor.Microseconds())
 	compare(f.After != uuid.Nil, "id > :after", "after", f.After)
 	compare(f.Before != uuid.Nil, "id < :before", "before", f.Before)
@@ -484,7 +487,8 @@ func (f Filter) matches(r *dialect.Row) bool {
 		(!f.ParkedOnly || r.Due == nil && r.State == state.Error) && (!f.CancelledOnly || r.Cancelled == 1) &&
 		(!f.NotCancelled || r.Cancelled == 0) &&
 		(f.InStateFor == 0 || since >= f.InStateFor.Microseconds()) &&
-		(f.EnteredWithin == 0 || since <= f.EnteredWithin.Microseconds())
+		(f.EnteredWithin == 0 || since <= f.EnteredWithin.Microseconds()) &&
+		(f.EnteredSince.IsZero() || r.Updated >= f.EnteredSince.UnixMicro())
 }
 
 // parted is a row with the number of its part of a statement.

@@ -16,6 +16,21 @@ type Stats struct {
 // StatsOf returns the numbers of a queue as they are sent.
 func StatsOf(q admin.QueueStats) Stats { return Stats{q, duration.Seconds(q.OldestDue)} }
 
+// Verdict is why the tasks of a queue wait. See admin.Verdict.
+type Verdict struct {
+	admin.Verdict
+	OldestDueSeconds duration.Seconds `json:"oldest_due_seconds"`
+	NextStartSeconds duration.Seconds `json:"next_start_seconds,omitempty"`
+	NextDueSeconds   duration.Seconds `json:"next_due_seconds,omitempty"`
+	DrainSeconds     duration.Seconds `json:"drain_seconds,omitempty"`
+}
+
+// VerdictOf returns a verdict on a queue as the API describes it.
+func VerdictOf(v admin.Verdict) Verdict {
+	return Verdict{v, duration.Seconds(v.OldestDue), duration.Seconds(v.NextStart),
+		duration.Seconds(v.NextDue), duration.Seconds(v.Drain)}
+}
+
 // Percentiles are percentiles of durations, in seconds.
 type Percentiles struct {
 	P50 duration.Seconds `json:"p50"`
