@@ -1,6 +1,11 @@
 package console
 
 import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/dbq-go/dbq/admin"
@@ -96,4 +101,47 @@ func (a *auditView) fill(v *visit) error {
 			"since", a.Since, "until", a.Until, "at", found.Next.String())
 	}
 	return nil
+}
+
+// difference is a value that a change has set, removed or replaced.
+type difference struct{ Name, Before, After string }
+
+// differences compares two JSON values by their fields.
+func differences(before, after json.RawMessage) (out []difference) {
+	was, is := flat(before), flat(after)
+	all := maps.Clone(was)
+	maps.Copy(all, is)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if was[name] != is[name] {
+			out = append(out, difference{name, was[name], is[name]})
+		}
+	}
+	return out
+}
+
+// flat returns the values of a JSON text by their names. Those of an object within another one are outer.inner.
+func flat(text json.RawMessage) map[string]string {
+	out := map[string]string{}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var value any
+	if d.Decode(&value) == nil {
+		flatten("", value, out)
+	}
+	return out
+}
+
+func flatten(name string, value any, out map[string]string) {
+	switch value := value.(type) {
+	case nil:
+	case map[string]any:
+		for inner, v := range value {
+			flatten(strings.TrimPrefix(name+"."+inner, "."), v, out)
+		}
+	case string:
+		out[name] = value
+	default:
+		b, _ := json.Marshal(value) // it was JSON
+		out[name] = string(b)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/state"
 )
 
 // typedStates are the words of the pages for states, as a filter may have them.
@@ -94,3 +95,27 @@ func (page tasksView) Tabs() (out []stateTab) {
 	add(looks[dbq.StateCompleted], dbq.StateCompleted, "")
 	return out
 }
+
+// Headline returns which tasks a list has.
+func (page tasksView) Headline() string {
+	text, s := "Tasks", page.Selection
+	switch in, err := state.Parse(s.State); {
+	case s.Order == "archive":
+		text = "Tasks of the archive"
+	case s.Mark == "parked":
+		text = "Parked tasks"
+	case s.Mark == "cancelled":
+		text = "Cancelled tasks"
+	case err == nil && in == dbq.StateError:
+		text = "Failed tasks"
+	case err == nil:
+		text = looks[in].Text + " tasks"
+	}
+	if s.Queue != "" {
+		text += " of " + s.Queue
+	}
+	return text
+}
+
+// In reports whether a list has tasks of one state only.
+func (page tasksView) In(s string) bool { return strings.EqualFold(page.Selection.State, s) }

@@ -12,6 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/state"
 	"github.com/google/uuid"
 )
@@ -43,8 +44,7 @@ func functions(prefix string) template.FuncMap {
 		"content":  func(b []byte) content { return contentOf(b) },
 		"lower":    func(s fmt.Stringer) string { return strings.ToLower(s.String()) },
 		"version":  version,
-		"tone":     toneOf,
-		"cause":    causeIcon,
+		"cause":    func(c admin.Cause) causeLook { return causeLooks[c] },
 		"short":    func(s fmt.Stringer) string { return shorten(s.String()) },
 	}
 }

@@ -39,26 +39,24 @@ type jumpView struct {
 	Near []hit // what may have been meant, if there is no hit
 }
 
-// jumpPage finds what has a name or an id, and opens it if it is the only one. For a box that lists the hits while
-// someone types, part=hits opens nothing, and looks only where that costs little.
+// jumpPage finds what has a name or an id, and opens it if it is the only one.
 func (c *Console) jumpPage(v *visit) error {
 	page := jumpView{Text: v.form("q")}
 	if page.Text == "" {
 		v.show(http.StatusOK, "jump", "Find", page)
 		return nil
 	}
-	whole := v.form("part") == ""
 	o, err := v.overview()
 	if err != nil {
 		return err
 	}
 	_, idErr := uuid.Parse(page.Text)
 	page.ID = idErr == nil
-	exact, err := v.findExactly(page.Text, o, whole)
+	exact, err := v.findExactly(page.Text, o)
 	if err != nil {
 		return err
 	}
-	if whole && len(exact) == 1 {
+	if len(exact) == 1 {
 		http.Redirect(v.w, v.r, exact[0].Link, http.StatusSeeOther)
 		return nil
 	}
@@ -66,34 +64,27 @@ func (c *Console) jumpPage(v *visit) error {
 	page.Hits = append(exact, similar(names, page.Text)...)
 	status := http.StatusOK
 	if len(page.Hits) == 0 {
-		page.Near = near(names, page.Text)
-		if whole {
-			status = http.StatusNotFound
-		}
+		page.Near, status = near(names, page.Text), http.StatusNotFound
 	}
 	v.show(status, "jump", "Find "+page.Text, page)
 	return nil
 }
 
 // findExactly returns the objects with a name or an id that the user may read: to others they do not exist.
-func (v *visit) findExactly(text string, o overview, whole bool) (hits []hit, err error) {
-	finders := []func(context.Context, string) ([]hit, error){v.withID, v.withReference}
-	if whole {
-		finders = append(finders, v.withKey)
-	}
+func (v *visit) findExactly(text string, o overview) (hits []hit, err error) {
 	for _, h := range v.names(o) {
 		if h.Name == text {
 			hits = append(hits, h)
 		}
 	}
-	for _, find := range finders {
+	for _, find := range []func(context.Context, string) ([]hit, error){v.withID, v.withReference, v.withKey} {
 		found, err := find(v.ctx(), text)
 		if err != nil && !errors.Is(err, dbq.ErrInvalid) { // nothing can have such a name
 			return nil, err
 		}
 		hits = append(hits, found...)
 	}
-	if len(hits) > 0 || !whole || !v.may(auth.Read, text) {
+	if len(hits) > 0 || !v.may(auth.Read, text) {
 		return hits, nil
 	}
 	// The overview is some seconds old, and counts only the tasks of some states.

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -210,59 +211,15 @@ func (f scheduleForm) blame(err error) bool {
 	return true
 }
 
-// check shows what else is invalid, of all fields: it replaces each invalid one by a valid value and checks again.
+// check shows the error of each invalid field that has none yet.
 func (f scheduleForm) check(d schedule.Schedule) {
-	for field, input := range scheduleInputs {
-		if f.Errors[input] != "" {
-			correct(&d, field)
+	if (f.Errors["every"] != "" || f.Errors["at"] != "") && d.Every == 0 && d.At.IsZero() {
+		d.Cron = cmp.Or(d.Cron, "* * * * *") // in the place of what could not be read
+	}
+	for _, wrong := range d.Invalid() {
+		if f.Errors[scheduleInputs[wrong.Field]] == "" {
+			f.blame(wrong)
 		}
-	}
-	for range scheduleInputs {
-		err := d.Check()
-		var wrong *schedule.FieldError
-		if !errors.As(err, &wrong) || f.Errors[scheduleInputs[wrong.Field]] != "" || !f.blame(err) {
-			return
-		}
-		correct(&d, wrong.Field)
-	}
-}
-
-// correct gives a field of a schedule a value that is valid beside all others.
-func correct(d *schedule.Schedule, field string) {
-	switch field {
-	case "Name":
-		d.Name = "name"
-	case "Queue":
-		d.Queue = "queue"
-	case "Cron":
-		d.Cron, d.Every, d.At = "* * * * *", 0, time.Time{}
-	case "Every":
-		d.Every = 0
-	case "At":
-		d.At = time.Time{}
-	case "Zone":
-		d.Zone = ""
-	case "CatchUp":
-		d.CatchUp = 0
-	case "Jitter":
-		d.Jitter = 0
-	case "Task.Kind":
-		d.Task.Kind = ""
-	case "Task.Key":
-		d.Task.Key = ""
-	case "Task.Priority":
-		d.Task.Priority = 0
-	case "Task.MaxAttempts":
-		d.Task.MaxAttempts = 0
-	case "Task.Delay":
-		d.Task.Delay = 0
-	case "Task.Payload":
-		d.Task.Payload = nil
-	case "Task.Headers":
-		d.Task.Headers = nil
-	}
-	if d.Cron == "" && d.Every == 0 && d.At.IsZero() && (field == "Every" || field == "At") {
-		d.Cron = "* * * * *"
 	}
 }
 

@@ -3,6 +3,7 @@ package console
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -159,4 +160,60 @@ func (c *Console) operate(v *visit) error {
 		to = v.path("tasks", "queue", t.Queue)
 	}
 	return v.done(to, "The task was "+verbs[e.Event].Past+".")
+}
+
+// answer is the first line of a page: the answer to its question, and the evidence.
+type answer struct {
+	Class string // "", good, warn or bad
+	Icon  string
+	Text  string
+	More  string
+}
+
+// Answer returns why a task that does not wait is where it is. Of those that wait, it is the verdict: see whyTask.
+func (t taskView) Answer() answer {
+	now := time.Now()
+	attempt := number(t.Attempt) + " of " + number(t.MaxAttempts)
+	const stays = "It stays here until someone acts."
+	switch {
+	case t.Cancelled:
+		return answer{"", "x", "An operator has cancelled it.", stays}
+	case t.State == dbq.StatePoison && t.Attempt == 0:
+		return answer{"bad", "poison", "It will not run.", stays}
+	case t.State == dbq.StatePoison:
+		return answer{"bad", "poison", "It failed for good at attempt " + attempt + ".", stays}
+	case t.State == dbq.StateCompleted:
+		return answer{"good", "done", "It is completed.", ""}
+	case t.Lapsed:
+		return answer{"bad", "dead", "Its worker " + t.Holder + " has let the lease expire.",
+			"Another worker takes the task over. The lease ended " + until(t.LeaseUntil, now) + "."}
+	case t.State == dbq.StateProcessing:
+		return answer{"", "running", "Attempt " + attempt + " runs on worker " + t.Holder + ".",
+			"The lease ends " + until(t.LeaseUntil, now) + ", unless the worker renews it."}
+	}
+	return answer{}
+}
+
+// More returns the events of a task's menu: those that have no button of their own.
+func (t taskView) More() []state.Transition {
+	return slices.DeleteFunc(slices.Clone(t.Actions), func(a state.Transition) bool {
+		return a.Event == state.Reenqueue || a.Event == state.Purge
+	})
+}
+
+// Waited returns how long a task waited between an attempt of its page and the one before it, or "".
+func (t taskView) Waited(i int) string {
+	if i == 0 || !t.Attempts[i].Taken.After(t.Attempts[i-1].Ended) {
+		return ""
+	}
+	return took(t.Attempts[i].Taken.Sub(t.Attempts[i-1].Ended))
+}
+
+// Share returns how long an attempt took, in percent of the longest one on the page.
+func (t taskView) Share(i int) int {
+	longest := time.Duration(1)
+	for _, a := range t.Attempts {
+		longest = max(longest, a.Took)
+	}
+	return max(int(100*t.Attempts[i].Took.Seconds()/longest.Seconds()), 1)
 }

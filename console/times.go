@@ -89,3 +89,6 @@ func (c clock) element(t time.Time, text, attribute string) template.HTML {
 	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s"%s>%s</time>`,
 		t.UTC().Format(time.RFC3339Nano), title, attribute, text))
 }
+
+// until writes how far away a time is.
+func until(t, now time.Time) string { return clock{now: now}.relative(t) }

@@ -69,40 +69,22 @@ func (v *visit) whyTask(t dbq.Task) (admin.Verdict, error) {
 	return queue.ForTask(t, now), err
 }
 
-// toneOf returns the variant of the line that shows a verdict, as a class of the style sheet.
-func toneOf(c admin.Cause) string {
-	switch c {
-	case admin.CauseEmpty, admin.CauseStarting:
-		return "good"
-	case admin.CauseNotDue, admin.CauseSteps:
-		return ""
-	case admin.CauseNoWorker, admin.CauseUnknown:
-		return "bad"
-	}
-	return "warn"
-}
+// causeLook is how the line that shows a verdict looks: its variant, a class of the style sheet, and its icon.
+type causeLook struct{ Tone, Icon string }
 
-// causeIcon returns the icon of a verdict.
-func causeIcon(c admin.Cause) string {
-	switch c {
-	case admin.CausePaused, admin.CauseWorkersPaused:
-		return "pause"
-	case admin.CauseNoWorker:
-		return "dead"
-	case admin.CauseRate, admin.CauseLeased:
-		return "gauge"
-	case admin.CauseKeys:
-		return "key"
-	case admin.CauseBusy:
-		return "workers"
-	case admin.CauseNotDue:
-		return "clock"
-	case admin.CauseEmpty, admin.CauseStarting:
-		return "done"
-	case admin.CauseSteps:
-		return "workflows"
-	case admin.CauseParked:
-		return "park"
-	}
-	return "warn"
+var causeLooks = map[admin.Cause]causeLook{
+	admin.CausePaused:        {"warn", "pause"},
+	admin.CauseNoWorker:      {"bad", "dead"},
+	admin.CauseWorkersPaused: {"warn", "pause"},
+	admin.CauseRate:          {"warn", "gauge"},
+	admin.CauseLeased:        {"warn", "gauge"},
+	admin.CauseKeys:          {"warn", "key"},
+	admin.CauseBusy:          {"warn", "workers"},
+	admin.CauseNoHandler:     {"warn", "warn"},
+	admin.CauseNotDue:        {"", "clock"},
+	admin.CauseStarting:      {"good", "done"},
+	admin.CauseUnknown:       {"bad", "warn"},
+	admin.CauseEmpty:         {"good", "done"},
+	admin.CauseParked:        {"warn", "park"},
+	admin.CauseSteps:         {"", "workflows"},
 }

@@ -2,12 +2,14 @@ package console
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/workflow"
 	"github.com/google/uuid"
 )
@@ -146,4 +148,35 @@ func (c *Console) changeWorkflow(v *visit) error {
 	}
 	v.db.changed()
 	return v.done(v.path("workflow/"+change.ID.String()), changed(n)+change.Past+".")
+}
+
+// Headline returns how the steps of a workflow stand.
+func (w workflowView) Headline() string {
+	text := fmt.Sprintf("%s of %s steps are completed", number(w.Done()), number(len(w.Rows)))
+	for _, s := range []dbq.State{dbq.StateProcessing, dbq.StateError, dbq.StatePoison} {
+		if n := w.in(s); n > 0 {
+			text += ", " + number(n) + " " + stepWords[s]
+		}
+	}
+	return text + "."
+}
+
+var stepWords = map[dbq.State]string{
+	dbq.StateProcessing: "running", dbq.StateError: "failed", dbq.StatePoison: "poisoned",
+}
+
+// Done counts the steps that are completed.
+func (w workflowView) Done() int { return w.in(dbq.StateCompleted) }
+
+// Failed counts the steps that failed for good.
+func (w workflowView) Failed() int { return w.in(dbq.StatePoison) }
+
+// in counts the steps in a state. Those that were removed when they completed are completed.
+func (w workflowView) in(s dbq.State) (n int) {
+	for _, row := range w.Rows {
+		if row.State == s || row.State == state.None && s == dbq.StateCompleted {
+			n++
+		}
+	}
+	return n
 }
