@@ -572,10 +572,8 @@ func (s *Store) AdvanceWorkflows(ctx context.Context, age time.Duration, promote
 func (s *Store) advanceBriefly(ctx context.Context, age time.Duration, tried map[string]bool,
 	promoted func([]Promoted)) (locked []WorkflowChange, err error) {
 	for limit := changesAtOnce; ; {
-		began := time.Now()
 		records, err := readRows[Record](ctx, s, s.sql.Texts.ListKV,
 			dialect.Args{"namespace": workflowNamespace, "limit": limit})
-		first := min(max(briefTry, briefReads*time.Since(began)), advanceTimeout)
 		if err != nil {
 			return locked, err
 		}
@@ -584,10 +582,7 @@ func (s *Store) advanceBriefly(ctx context.Context, age time.Duration, tried map
 		for _, r := range records {
 			if c := changeOf(r); !tried[c.Name] && r.Now-r.Updated >= age.Microseconds() && !s.isAdvancing(c.Name) {
 				fresh, tried[c.Name] = true, true
-				brief, cancel := context.WithTimeout(ctx, first)
-				one := s.Advance(brief, c, promoted)
-				cancel()
-				if one != nil {
+				if s.tryBriefly(ctx, c, promoted) != nil {
 					locked = append(locked, c)
 				}
 			}
@@ -602,6 +597,23 @@ func (s *Store) advanceBriefly(ctx context.Context, age time.Duration, tried map
 			limit = maxRecords
 		}
 	}
+}
+
+// tryBriefly is Advance with a time limit that follows from the time of a read just before it. A driver may close the
+// connection of a try that runs out of time, as pgx does, and opening the next one takes long where a server is busy
+// or far away. So a read that is not timed opens it: the change after a locked one neither runs out of time for that,
+// nor has it more time than it needs.
+func (s *Store) tryBriefly(ctx context.Context, c WorkflowChange, promoted func([]Promoted)) error {
+	var began time.Time
+	for range 2 {
+		began = time.Now()
+		if _, exists, err := s.GetKV(ctx, workflowNamespace, c.Name); err != nil || !exists {
+			return err
+		}
+	}
+	brief, cancel := context.WithTimeout(ctx, min(max(briefTry, briefReads*time.Since(began)), advanceTimeout))
+	defer cancel()
+	return s.Advance(brief, c, promoted)
 }
 
 // isAdvancing reports whether another call of this client is at a change.
