@@ -190,8 +190,8 @@ func TestEnqueueFromSQLWakes(t *testing.T) {
 			took = append(took, time.Since(committed))
 		}
 		f.t.Logf("started %v after the commit", took)
-		if slices.Min(took) > 200*time.Millisecond {
-			f.t.Errorf("the worker started the tasks %v after the commit, want 200 ms", took)
+		if slices.Max(took) > 10*time.Second { // it polls after half a minute at the earliest
+			f.t.Errorf("the worker started the tasks %v after the commit, as if it was not notified", took)
 		}
 	})
 }

@@ -512,8 +512,12 @@ func (r recordPart) of() int { return r.Part }
 // row.
 func queryUnion[T parted](ctx context.Context, s *Store, conn dialect.Conn, text, name string, values []string,
 	most int, args dialect.Args, add func(value string, row T)) error {
+	union, parts := "", 0 // making it for each chunk took a third of a count of 10,000 queues
 	for some := range slices.Chunk(values, most) {
 		n, all := roundUp(len(some), most), maps.Clone(args)
+		if n != parts {
+			union, parts = sqlrun.UnionText(text, n, name), n
+		}
 		if all == nil {
 			all = dialect.Args{}
 		}
@@ -523,7 +527,7 @@ func queryUnion[T parted](ctx context.Context, s *Store, conn dialect.Conn, text
 				all[sqlrun.PartName(name, i)] = some[i]
 			}
 		}
-		rows, err := sqlrun.QueryAs[T](ctx, s.sql, conn, sqlrun.UnionText(text, n, name), all)
+		rows, err := sqlrun.QueryAs[T](ctx, s.sql, conn, union, all)
 		if err != nil {
 			return err
 		}
