@@ -170,8 +170,7 @@ func (f *fromSQL) next(handled <-chan dbq.Task) dbq.Task {
 	}
 }
 
-// On PostgreSQL the notification of the page's transaction wakes an idle worker, which polls once a minute, within 200
-// ms of the commit. On a busy machine one of three must be in time.
+// On PostgreSQL the notification of the page's transaction wakes an idle worker, which polls once a minute.
 func TestEnqueueFromSQLWakes(t *testing.T) {
 	onFamiliesFromSQL(t, func(f *fromSQL) {
 		if f.c.Info().Dialect != "postgres" {
