@@ -292,6 +292,11 @@ func (v *Verdict) estimate(l QueueLimits, p pace) {
 	case v.Due == 0:
 	case v.Cause == CauseRate:
 		each := l.Rate.Per.Seconds() / float64(l.Rate.Starts)
+		if rest := 1/each - p.in/60; p.in > 0 && rest > 0 { // others come meanwhile
+			each = 1 / rest
+		} else if p.in > 0 {
+			break // it grows
+		}
 		seconds = v.NextStart.Seconds() + float64(v.Due-int64(max(v.StartsLeft, 1)))*each
 	case v.paced() && p.out > p.in:
 		seconds = float64(v.Due) / (p.out - p.in) * 60
@@ -330,7 +335,7 @@ func (f Facts) explain(v *Verdict, p pace, deadSince time.Time) {
 	switch {
 	case v.paced() && v.Drain > 0:
 		add("At the pace of the last 10 minutes, it is empty in %s.", v.drain())
-	case v.paced() && p.in > p.out:
+	case (v.paced() || v.Cause == CauseRate) && v.Drain == 0 && p.in > p.out:
 		add("It grows: in a minute, %s come in and %s are done.", decimal(p.in), decimal(p.out))
 	}
 	if len(v.NoHandler) > 0 && v.Cause != CauseNoHandler {
@@ -360,6 +365,9 @@ func (v *Verdict) waiting() string {
 		return ""
 	}
 	text := grouped(v.Waiting) + " waiting"
+	if v.Due == 0 {
+		text = grouped(v.Waiting) + " not due yet"
+	}
 	if v.AtLeast {
 		text = "At least " + text
 	}
@@ -404,6 +412,9 @@ func (f Facts) reason(v *Verdict, deadSince time.Time) string {
 	case CauseWorkersPaused:
 		return "All of its workers are paused or stopping."
 	case CauseRate:
+		if v.Drain == 0 {
+			return "Starts are limited to " + l.Rate.words() + "."
+		}
 		return fmt.Sprintf("Starts are limited to %s: %s to drain.", l.Rate.words(), v.drain())
 	case CauseLeased:
 		return fmt.Sprintf("The queue may run %s at once, and %s run.", counted(l.Leased, "task"), grouped(v.Running))
@@ -416,9 +427,9 @@ func (f Facts) reason(v *Verdict, deadSince time.Time) string {
 			strings.Join(v.NoHandler, ", "))
 	case CauseNotDue:
 		if v.NextDue > 0 {
-			return "None is due: the next one is in " + lasts(v.NextDue) + "."
+			return "The next one is due in " + lasts(v.NextDue) + "."
 		}
-		return "None is due yet."
+		return ""
 	}
 	if l.holdKeys() && v.keys == nil {
 		return "The limits, the rate or the order of its keys may hold them up: see its keys."

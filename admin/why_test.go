@@ -246,7 +246,7 @@ func TestWhyFindsEachCause(t *testing.T) {
 			q.worker(free)
 			_, err := q.db.Queue("mail").Enqueue(t.Context(), dbq.NewTask{Delay: time.Hour})
 			check.OK(t, err)
-			v := q.is(admin.CauseNotDue, "1 waiting. None is due: the next one is in 60 minutes.")
+			v := q.is(admin.CauseNotDue, "1 not due yet. The next one is due in 60 minutes.")
 			if v.NextDue > time.Hour || v.NextDue < 50*time.Minute || v.Waiting != 1 || v.Due != 0 {
 				t.Errorf("the next of %d tasks is due in %v, and %d are due", v.Waiting, v.NextDue, v.Due)
 			}
@@ -437,5 +437,29 @@ func TestVerdictWithoutReading(t *testing.T) {
 	}
 	if _, err := json.Marshal(v); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestRateThatIsTooLow has more tasks come than its rate lets start.
+func TestRateThatIsTooLow(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	q.worker(free)
+	q.limit(admin.QueueLimits{Rate: admin.Rate{Starts: 60, Per: time.Hour, Burst: 1}})
+	q.enqueue(50, "")
+	q.lease(1, 1)
+	store := access.Of(q.db.Client).Store
+	for range 5 {
+		now, err := q.db.Now(t.Context())
+		check.OK(t, err)
+		check.OK(t, store.Sample(t.Context(), now.Truncate(time.Minute).UnixMicro(), func(string) bool { return false }))
+		q.enqueue(20, "")
+		q.db.Advance(time.Minute)
+	}
+	q.worker(free)
+	q.lease(1, 1)
+	v := q.is(admin.CauseRate, "Starts are limited to 60 an hour.", "It grows: in a minute, ")
+	if v.Drain != 0 {
+		t.Errorf("the queue grows, and drains in %v", v.Drain)
 	}
 }

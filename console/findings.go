@@ -47,7 +47,11 @@ func (o overview) findings(v *visit) (out []finding) {
 			if q.Info.Reason != "" {
 				do = "“" + q.Info.Reason + "” " + do
 			}
-			add(queuePaused, "Queue "+name+" is paused", do, v.path("queue", "queue", name), q.Info.Since)
+			what := "Queue " + name + " is paused"
+			if q.Info.By != "" {
+				what += " by " + q.Info.By
+			}
+			add(queuePaused, what, do, v.path("queue", "queue", name), q.Info.Since)
 		case q.Stats.Due > 0 && q.Alive == 0:
 			add(queueIdle, "Queue "+name+" has due tasks and no worker", "Start a worker for it.", list("state", "CREATED"),
 				o.Counted.Add(-q.Stats.OldestDue))
@@ -147,8 +151,15 @@ func (q queueRow) late() (kind findingKind, what, why string) {
 	return kind, "", ""
 }
 
-// trouble counts the findings for a user.
-func (o overview) trouble(v *visit) int { return len(o.findings(v)) }
+// trouble counts the problems for a user. A notice is no trouble: someone may have paused a queue on purpose.
+func (o overview) trouble(v *visit) (n int) {
+	for _, f := range o.findings(v) {
+		if f.Problem {
+			n++
+		}
+	}
+	return n
+}
 
 // findingKind is how a finding looks, and the button that leads to its remedy.
 type findingKind struct {

@@ -83,7 +83,7 @@ func (l dayLane) Rest() float64 { return round(dayLeft + dayWidth - l.From) }
 
 // Short returns as much of the name as fits in front of the lane.
 func (l dayLane) Short() string {
-	const fits = 22
+	const fits = 19
 	if name := []rune(l.Name); len(name) > fits {
 		return string(name[:fits-1]) + "…"
 	}

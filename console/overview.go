@@ -122,6 +122,14 @@ func overviewOf(c counted, l listed) overview {
 		}
 	}
 	for _, r := range rows {
+		lost := 0
+		for _, w := range r.workers {
+			if w.Dead {
+				lost += w.Holding
+			}
+		}
+		// The count is newer than the reports of the workers.
+		r.Running = max(r.Running, min(int(r.Stats.Count[dbq.StateProcessing])-lost, r.Slots))
 		r.Hour = c.Hours[r.Queue]
 		out.Queues = append(out.Queues, *r)
 	}

@@ -23,7 +23,7 @@ func TestOverviewShowsQueuesAndWhatIsWrong(t *testing.T) {
 	s.enqueue("mail", dbq.NewTask{})
 	check.OK(t, admin.New(s.client).PauseQueue(t.Context(), "bills", admin.Reason("month end")))
 	page := s.get(200, "/db/shop/")
-	s.shows(page, "Queue mail has due tasks and no worker", "Queue bills is paused", "<title>(2) Overview · shop",
+	s.shows(page, "Queue mail has due tasks and no worker", "Queue bills is paused", "<title>(1) Overview · shop",
 		"1 problem and 1 notice",
 		"tasks in the archive 0, entries of the audit 1")
 	if got := s.redirect("/"); got != "/db/shop/" {

@@ -3,6 +3,7 @@ package console
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -15,6 +16,15 @@ func (c *Console) schedulesPage(v *visit) error {
 	if err != nil {
 		return err
 	}
+	slices.SortStableFunc(l.Schedules, func(a, b schedule.Info) int { // the next one first, those without a time last
+		switch {
+		case a.Next.IsZero() == b.Next.IsZero():
+			return a.Next.Compare(b.Next)
+		case a.Next.IsZero():
+			return 1
+		}
+		return -1
+	})
 	v.show(http.StatusOK, "schedules", "Schedules",
 		schedulesView{l.Schedules, nextDayOf(l.Schedules, v.clock()), v.needSomewhere(auth.Configure) == nil})
 	return nil

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
-	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/dbqtest"
 )
@@ -39,7 +39,7 @@ func TestTroubleAppearsWithTheRefreshOfAnyPage(t *testing.T) {
 	p := open(t)
 	p.do(chromedp.Navigate(p.url), chromedp.Navigate(p.url+"workers"))
 	before := value[string](p, `document.querySelector("#trouble .n").textContent`)
-	if err := admin.New(p.client).PauseQueue(t.Context(), "fresh"); err != nil {
+	if _, err := p.client.Queue("fresh").Enqueue(t.Context(), dbq.NewTask{}); err != nil {
 		t.Fatal(err)
 	}
 	p.until(`document.querySelector("#trouble .n").textContent !== "` + before + `"`)

@@ -23,6 +23,9 @@
     return text === "00:00" || (i > 0 && t - ticks[i - 1] >= 86400) ? day.format(at) : text;
   });
 
+  // A legend has the values at the cursor or, without one, the last.
+  const moment = (t) => (t == null ? "–" : `${day.format(t * 1000)}, ${clock.format(t * 1000)}`);
+
   // columns returns the columns of a table, the first one being the times.
   function columns(table, of) {
     // A period that has not ended would look like a decline.
@@ -43,11 +46,11 @@
       scales: { y: { range: (u, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
       axes: [{ ...axis, values: times }, { ...axis, size: 62, values: (u, ticks) => ticks.map(write) }],
       series: [
-        { label: "At", value: (u, t) => (t == null ? "–" : `${day.format(t * 1000)}, ${clock.format(t * 1000)}`) },
+        { label: "At", value: (u, t, s, i) => moment(i == null ? u.data?.[0]?.at(-1) : t) },
         ...of.map((i) => ({
           label: head[i].textContent.replace(/^(Latency|Run time) /, ""),
           stroke: token(`--plot-${head[i].dataset.line}`), dash: dashes[head[i].dataset.line], width: 1.75,
-          value: (u, v) => write(v), points: { size: 4 },
+          value: (u, v, s, i) => write(i == null ? u.data?.[s]?.at(-1) : v), points: { size: 4 },
         })),
       ],
     };
