@@ -1,11 +1,13 @@
 package console
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
 	"time"
 
+	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/workflow"
@@ -24,9 +26,10 @@ const (
 	bulkTime = 5 * time.Second
 )
 
-// bulkView is the page of an action on all tasks that a selection has.
+// bulkView is the page of an action on all tasks that a selection has, or on those that were chosen in its list.
 type bulkView struct {
 	Selection selection
+	Chosen    []uuid.UUID
 	Event     state.Transition
 	Count     string // of the tasks that would change
 	None      bool
@@ -59,9 +62,48 @@ func (v *visit) bulkOf() (page bulkView, f admin.Filter, err error) {
 	f.EnteredSince = since
 	page.Selection.Since = typedTime(f.EnteredSince)
 	f.NewestFirst = false // it is for lists only
+	if page.Chosen, err = v.chosenTasks(); err != nil || len(page.Chosen) > 0 {
+		return page, f, err
+	}
 	// A cancelled task is no failure: Admin.OperateMany retries it only if the filter selects cancelled tasks.
 	f.NotCancelled = f.NotCancelled || page.Event.Event == admin.Reenqueue && !f.CancelledOnly
-	return page, f, err
+	return page, f, nil
+}
+
+// chosenTasks returns the tasks of a list that the form names.
+func (v *visit) chosenTasks() (ids []uuid.UUID, err error) {
+	for _, text := range v.r.Form["task"] {
+		id, err := uuid.Parse(text)
+		if err != nil {
+			return nil, formError("a chosen task has no id")
+		}
+		ids = append(ids, id)
+	}
+	if len(ids) > pageSize {
+		return nil, formError("choose at most " + tasks(pageSize))
+	}
+	return ids, nil
+}
+
+// movable returns the chosen tasks whose state allows the event. The user must be allowed to apply it to each of them:
+// anyone can write the ids of other tasks.
+func (v *visit) movable(page *bulkView) (ids []uuid.UUID, err error) {
+	for _, id := range page.Chosen {
+		t, err := v.db.client.Get(v.ctx(), id)
+		switch {
+		case errors.Is(err, dbq.ErrNotFound): // it was removed meanwhile
+			continue
+		case err != nil:
+			return nil, err
+		}
+		if err := v.need(actionOf(page.Event.Event), t.Queue); err != nil {
+			return nil, err
+		}
+		if page.Event.Allows(t.State, t.Parked()) {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
 }
 
 // bulkPage counts the tasks that an action would change, and requests a confirmation.
@@ -71,7 +113,11 @@ func (c *Console) bulkPage(v *visit) error {
 		return err
 	}
 	n, more := 0, false
-	if page.Selection.searches() {
+	if len(page.Chosen) > 0 {
+		var ids []uuid.UUID
+		ids, err = v.movable(&page)
+		n = len(ids)
+	} else if page.Selection.searches() {
 		n, more, err = v.countFound(&page, f)
 		page.Unsure = more
 	} else {
@@ -143,7 +189,9 @@ func (c *Console) bulk(v *visit) error {
 	}
 	page.Reason = v.form("reason")
 	part := v.changePart
-	if page.Selection.searches() {
+	if len(page.Chosen) > 0 {
+		part = v.changeChosen
+	} else if page.Selection.searches() {
 		part = v.changeFound
 	} else if f.Limit = bulkPart; f.Workflow != uuid.Nil {
 		f.Limit = workflow.MaxSteps // as a whole: no step may start because those before it were cancelled
@@ -171,6 +219,18 @@ func (v *visit) changePart(page *bulkView, f *admin.Filter) error {
 	part, err := v.db.admin.OperateMany(v.ctx(), page.Event.Event, *f)
 	page.Done, page.More = page.Done+part.Changed, part.More
 	page.After, f.After = part.Last, part.Last
+	return err
+}
+
+// changeChosen applies an action to the chosen tasks.
+func (v *visit) changeChosen(page *bulkView, f *admin.Filter) error {
+	page.More = false
+	ids, err := v.movable(page)
+	if err != nil || len(ids) == 0 {
+		return err
+	}
+	n, err := v.db.admin.OperateChosen(v.ctx(), page.Event.Event, ids, *f)
+	page.Done += n
 	return err
 }
 

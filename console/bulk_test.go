@@ -16,6 +16,7 @@ import (
 	"github.com/dbq-go/dbq/dbqtest"
 	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/redaction"
+	"github.com/google/uuid"
 )
 
 // followed returns the path and the fields of the link with a text.
@@ -165,4 +166,63 @@ func TestRoleWithoutTextsRetriesAKind(t *testing.T) {
 	bob.hides(page, "planted")
 	path, form := bob.followed(page, "Retry these 2…")
 	bob.shows(bob.get(200, path+encode(form, "?")), "Retry 2 tasks?")
+}
+
+// TestActionOnChosenTasks changes the tasks that were chosen in the list, and no others of its filter.
+func TestActionOnChosenTasks(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, ann)
+	var failed []dbq.Task
+	for range 3 {
+		failed = append(failed, s.poison("mail", dbq.NewTask{Kind: "welcome"}, "refused"))
+	}
+	waits := s.enqueue("mail", dbq.NewTask{})
+	other := s.poison("bills", dbq.NewTask{}, "refused")
+	list := s.get(200, "/db/shop/tasks", "queue", "mail", "state", "POISON")
+	s.shows(list, `name="task" value="`+failed[0].ID.String()+`" form="act"`, `<form id="act"`)
+	choose := func(event string, ids ...uuid.UUID) string {
+		form := url.Values{"queue": {"mail"}, "event": {event}, "reason": {"the server is back"}}
+		for _, id := range ids {
+			form.Add("task", id.String())
+		}
+		return "/db/shop/bulk?" + form.Encode()
+	}
+	some := choose("reenqueue", failed[0].ID, failed[1].ID, waits.ID, dbq.NewID())
+	page := s.get(200, some)
+	s.shows(page, "Retry 2 tasks?", "that you chose in the list", `name="task" value="`+failed[1].ID.String()+`"`)
+	s.post(303, some)
+	for i, want := range []dbq.State{dbq.StateCreated, dbq.StateCreated, dbq.StatePoison} {
+		if got := s.task(dbq.Enqueued{ID: failed[i].ID}); got.State != want {
+			t.Errorf("task %d is %v, want %v", i, got.State, want)
+		}
+	}
+	audit, err := admin.New(s.client).Audit(t.Context(), admin.AuditFilter{Action: "reenqueue"})
+	if err != nil || len(audit.Entries) != 1 || audit.Entries[0].Changed != 2 ||
+		audit.Entries[0].Reason != "the server is back" {
+		t.Errorf("the audit has %+v: %v", audit.Entries, err)
+	}
+	s.shows(s.get(200, choose("reenqueue", failed[0].ID)), "Nothing to retry", "None of the chosen tasks")
+
+	// Who may act in one queue cannot name tasks of another one.
+	bob := serve(t, s.client, user{auth.Principal{Name: "bob", Role: auth.Admin, Queues: []string{"mail"}}}, "")
+	bob.get(403, choose("purge", other.ID))
+	bob.post(403, choose("purge", failed[2].ID, other.ID))
+	if got := s.task(dbq.Enqueued{ID: other.ID}); got.State != dbq.StatePoison {
+		t.Errorf("the task of another queue is %v", got.State)
+	}
+	s.get(422, "/db/shop/bulk?event=purge&task=1")
+	s.post(422, choose("purge", make([]uuid.UUID, 51)...))
+}
+
+// TestChosenCancelledTaskIsRetried: a retry of many leaves cancelled tasks out, but not one that a person chose.
+func TestChosenCancelledTaskIsRetried(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, ann)
+	task := s.enqueue("mail", dbq.NewTask{})
+	check.OK(t, admin.New(s.client).Operate(t.Context(), admin.Cancel, task.ID))
+	s.shows(s.get(200, "/db/shop/bulk", "queue", "mail", "event", "reenqueue"), "Nothing to retry")
+	s.post(303, "/db/shop/bulk", "queue", "mail", "event", "reenqueue", "task", task.ID.String())
+	if got := s.task(dbq.Enqueued{ID: task.ID}); got.State != dbq.StateCreated {
+		t.Errorf("the chosen task is %v, want CREATED", got.State)
+	}
 }

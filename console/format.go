@@ -26,7 +26,7 @@ func functions(prefix string) template.FuncMap {
 		"number":   number,
 		"age":      age,
 		"seconds":  seconds,
-		"enqueued": enqueued,
+		"sampled":  sampled,
 		"measure":  measure,
 		"took":     took,
 		"slots":    slotsOf,

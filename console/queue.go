@@ -45,6 +45,7 @@ func (v *visit) showQueue(again refusal) error {
 		Why      admin.Verdict
 		Notes    []finding
 		Series   series
+		Marks    []mark
 		Whole    bool
 		Unknown  bool // it may be misspelled
 		Near     []hit
@@ -89,6 +90,9 @@ func (v *visit) showQueue(again refusal) error {
 		} else {
 			page.Near = near(v.names(overview{Queues: o.Queues}), queue)
 		}
+	}
+	if page.Marks, err = v.marks(queue, page.Series.from, page.Workers); err != nil {
+		return err
 	}
 	if page.Settings, err = v.db.admin.QueueSettings(v.ctx(), queue); err != nil {
 		return err

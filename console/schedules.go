@@ -4,9 +4,11 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dbq-go/dbq"
+	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/schedule"
 )
@@ -87,12 +89,35 @@ func (c *Console) schedulePage(v *visit) error {
 	t := dbq.Task{Queue: s.Queue, Kind: s.Task.Kind, Payload: s.Task.Payload, Headers: s.Task.Headers}
 	v.sees().Task(&t)
 	s.Task.Payload, s.Task.Headers = t.Payload, t.Headers
+	runs, err := v.runs(s)
+	if err != nil {
+		return err
+	}
 	v.show(http.StatusOK, "schedule", "Schedule "+s.Name, struct {
 		schedule.Info
 		Times    []time.Time
+		Runs     []dbq.Task
 		Payloads bool
-	}{s, next, v.user.Payloads})
+	}{s, next, runs, v.user.Payloads})
 	return nil
+}
+
+// runsShown is how many runs the page of a schedule lists, and runsRead among how many of the newest tasks.
+const runsShown, runsRead = 20, 500
+
+// runs returns the latest tasks of a schedule, the newest first. No index has them: their reference begins with the
+// name of the schedule.
+func (v *visit) runs(s schedule.Info) (out []dbq.Task, err error) {
+	found, err := v.db.admin.List(v.ctx(), admin.Filter{
+		Queue: s.Queue, Kind: s.Task.Kind, NewestFirst: true, Limit: runsRead,
+	})
+	for _, t := range found.Tasks {
+		if strings.HasPrefix(t.Reference, "schedule:"+s.Name+":") && len(out) < runsShown {
+			v.sees().Task(&t)
+			out = append(out, t)
+		}
+	}
+	return out, err
 }
 
 // changeSchedule pauses, resumes, runs or deletes a schedule.

@@ -175,3 +175,21 @@ func TestScheduleOfAHiddenPayloadKeepsItsQueue(t *testing.T) {
 		"revision", s.revision("s"))
 	s.shows(page, "The queue and the kind must stay")
 }
+
+// TestScheduleShowsItsLatestRuns: its page lists the tasks that it has enqueued, and no others of their kind.
+func TestScheduleShowsItsLatestRuns(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, ann)
+	check.OK(t, schedule.New(s.client).Put(t.Context(), schedule.Schedule{
+		Name: "nightly", Cron: "30 2 * * *", Queue: "reports", Task: dbq.NewTask{Kind: "report"},
+	}))
+	page := s.get(200, "/db/shop/schedule", "name", "nightly")
+	s.hides(page, "Latest runs")
+	ran := s.poison("reports", dbq.NewTask{Kind: "report", Reference: "schedule:nightly:20260101T023000Z"}, "refused")
+	later := s.enqueue("reports", dbq.NewTask{Kind: "report", Reference: "schedule:nightly:20260102T023000Z"})
+	other := s.enqueue("reports", dbq.NewTask{Kind: "report", Reference: "schedule:nightly2:20260101T023000Z"})
+	byHand := s.enqueue("reports", dbq.NewTask{Kind: "report"})
+	page = s.get(200, "/db/shop/schedule", "name", "nightly")
+	s.shows(page, "Latest runs", ran.ID.String()+`">Poisoned</a>`, later.ID.String()+`">Waiting</a>`)
+	s.hides(page, other.ID.String(), byHand.ID.String())
+}

@@ -68,7 +68,8 @@ type series struct {
 	Spans  []span
 	Read   time.Time
 	Points []admin.Point
-	to     time.Time
+
+	from, to time.Time
 }
 
 // series returns the statistics of a queue.
@@ -80,7 +81,7 @@ func (v *visit) series(queue string, s span) (series, error) {
 		}
 		from, to := s.around(now)
 		points, err := v.db.admin.Series(ctx, queue, from, to, s.period)
-		return series{s, spans, now, points, to}, err
+		return series{s, spans, now, points, from, to}, err
 	})
 }
 
@@ -94,12 +95,12 @@ func (s series) Empty() bool {
 	return true
 }
 
-// enqueued is the number of tasks that were enqueued, or unknown if no sample was taken.
-func enqueued(p admin.Point) int64 {
+// sampled returns a number of a period that samples have, or unknown if none was taken.
+func sampled(p admin.Point, n int64) int64 {
 	if p.Samples == 0 {
 		return unknown
 	}
-	return p.Enqueued
+	return n
 }
 
 // seconds writes a duration for the plots: its seconds, or nothing if there was none.
@@ -151,7 +152,7 @@ func (d *database) readHours(ctx context.Context) (map[string]hour, error) {
 	for _, q := range all {
 		var h hour
 		for _, p := range q.Points {
-			h.Enqueued, h.Completed = append(h.Enqueued, enqueued(p)), append(h.Completed, p.Completed)
+			h.Enqueued, h.Completed = append(h.Enqueued, sampled(p, p.Enqueued)), append(h.Completed, p.Completed)
 			h.Failed, h.Poisoned = append(h.Failed, p.Failed), append(h.Poisoned, p.Poisoned)
 		}
 		out[q.Queue] = h

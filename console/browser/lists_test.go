@@ -146,3 +146,35 @@ func TestBulkActionsCountFirst(t *testing.T) {
 		}
 	})
 }
+
+// TestTasksAreChosenByBoxAndKey chooses tasks of a list, and cancels them and no others.
+func TestTasksAreChosenByBoxAndKey(t *testing.T) {
+	p := open(t)
+	says := func(want string) {
+		t.Helper()
+		if got := value[string](p, `document.getElementById("scope").textContent`); got != want {
+			t.Errorf("the actions are for %q, want %q", got, want)
+		}
+	}
+	const all = "All tasks of this filter, on every page:"
+	p.do(chromedp.Navigate(p.url + "tasks?queue=mail"))
+	says(all)
+	p.do(chromedp.KeyEvent("jx"))
+	says("1 chosen task:")
+	p.do(chromedp.KeyEvent("x"))
+	says(all)
+	p.do(chromedp.Click(chromedp.CSS("#all")))
+	says("50 chosen tasks:")
+	p.do(chromedp.Click(chromedp.CSS("#all")))
+	says(all)
+	p.do(chromedp.KeyEvent("x"), chromedp.Click(chromedp.CSS(`tbody tr:nth-child(3) [name="task"]`)))
+	says("2 chosen tasks:")
+	p.clean("chosen tasks")
+	p.follow(`#act [value="cancel"]`)
+	if title := value[string](p, `document.querySelector("h1").textContent`); title != "Cancel 2 tasks?" {
+		t.Errorf("the page asks %q", title)
+	}
+	if message := p.press(`form[action$="/bulk"] button.primary`); message != "2 tasks were cancelled." {
+		t.Errorf("the message is %q", message)
+	}
+}

@@ -39,9 +39,7 @@ func TestTroubleAppearsWithTheRefreshOfAnyPage(t *testing.T) {
 	p := open(t)
 	p.do(chromedp.Navigate(p.url), chromedp.Navigate(p.url+"workers"))
 	before := value[string](p, `document.querySelector("#trouble .n").textContent`)
-	if _, err := p.client.Queue("fresh").Enqueue(t.Context(), dbq.NewTask{}); err != nil {
-		t.Fatal(err)
-	}
+	p.taskIn(dbq.StatePoison, false)
 	p.until(`document.querySelector("#trouble .n").textContent !== "` + before + `"`)
 	badge := value[string](p, `document.querySelector("#trouble .n").textContent`)
 	if title := value[string](p, "document.title"); !strings.HasPrefix(title, "("+badge+") ") {

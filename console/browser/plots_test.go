@@ -67,8 +67,8 @@ func TestPlotsAreDrawn(t *testing.T) {
 			p.do(chromedp.Click(chromedp.CSS(`.spans a[href*="over=` + over + `"]`)))
 			p.do(chromedp.WaitVisible(chromedp.CSS(`.spans a[aria-current][href*="over=` + over + `"]`)))
 			p.do(chromedp.WaitVisible(chromedp.CSS("figure.plot canvas")))
-			if n := value[int](p, inked); n != 3 {
-				t.Errorf("%s, %s: %d plots are drawn, want 3", view.name, over, n)
+			if n := value[int](p, inked); n != 4 {
+				t.Errorf("%s, %s: %d plots are drawn, want 4", view.name, over, n)
 			}
 			if wide := value[int](p, "document.documentElement.scrollWidth - innerWidth"); wide > 0 {
 				t.Errorf("%s, %s: the page is %d pixels too wide", view.name, over, wide)
@@ -105,4 +105,39 @@ func TestPlotsFollowTheColorSchemeAndTheNumbers(t *testing.T) {
 	}`))
 	wait(dark)
 	p.clean("queue")
+}
+
+// TestPlotsShowAPartOfTheTime drags over a plot: all of them show that part, and a refresh leaves it.
+func TestPlotsShowAPartOfTheTime(t *testing.T) {
+	p := open(t)
+	for minute := range 50 {
+		p.report(time.Duration(minute+3)*time.Minute, series.Counts{Completed: int64(60 + minute)})
+	}
+	p.do(scheme("light"), chromedp.Navigate(p.url+"queue?queue=mail"),
+		chromedp.WaitVisible(chromedp.CSS("figure.plot canvas")))
+	const pictures = `[...document.querySelectorAll("figure.plot canvas")].map(c => c.toDataURL())`
+	whole := value[[]string](p, pictures)
+	changed := func(what string, before []string, want bool) (now []string) {
+		t.Helper()
+		p.await(what, func() (any, bool) {
+			now = value[[]string](p, pictures)
+			return len(now), (now[0] != before[0]) == want && (now[2] != before[2]) == want
+		})
+		return now
+	}
+	mouse := func(events string) {
+		p.do(chromedp.Evaluate[chromedp.Void](`{
+			const over = document.querySelector("figure.plot .u-over"), box = over.getBoundingClientRect();
+			const send = (type, x) => over.dispatchEvent(new MouseEvent(type, {
+				bubbles: true, clientX: box.left + x, clientY: box.top + 50, movementX: 1 }));
+			` + events + ` }`))
+	}
+	mouse(`send("mousedown", 60); send("mousemove", 100); send("mousemove", 160); send("mouseup", 160)`)
+	part := changed("a part of the time", whole, true)
+	p.do(chromedp.Evaluate[chromedp.Void](`document.getElementById("numbers").dataset.read = "later"`))
+	p.do(chromedp.Evaluate[chromedp.Void](`new Promise(resolve => requestAnimationFrame(() => setTimeout(resolve, 50)))`,
+		chromedp.EvalAwaitPromise))
+	changed("the same part after a refresh", part, false)
+	mouse(`send("dblclick", 60)`)
+	changed("the whole time", part, true)
 }

@@ -51,6 +51,7 @@ function live() {
 function start() {
   zone();
   live();
+  scope(); // a browser restores what was chosen
   setInterval(relativeTimes, 5000);
   const more = document.querySelector("form[data-continue]");
   if (more) setTimeout(() => more.requestSubmit(), 300);
@@ -68,6 +69,24 @@ async function copy(button) {
   setTimeout(() => { button.title = title; }, 2000);
 }
 
+// scope says to which tasks the actions below a list apply: to those that were chosen or, without any, to all.
+function scope() {
+  const shown = document.getElementById("scope"), all = document.getElementById("all");
+  if (!shown || !all) return;
+  const boxes = [...document.querySelectorAll('input[name="task"]')], n = boxes.filter((box) => box.checked).length;
+  shown.textContent = n === 0 ? shown.dataset.all : `${n} chosen ${n === 1 ? "task" : "tasks"}:`;
+  all.checked = n > 0 && n === boxes.length;
+  all.indeterminate = n > 0 && n < boxes.length;
+}
+
+document.addEventListener("change", (event) => {
+  const { target } = event;
+  if (target.id === "all") {
+    for (const box of document.querySelectorAll('input[name="task"]')) box.checked = target.checked;
+  }
+  if (target.id === "all" || target.name === "task") scope();
+});
+
 document.addEventListener("click", (event) => {
   closeMenus(event.target);
   const button = event.target.closest("[data-copy], [data-close], #stop");
@@ -76,6 +95,12 @@ document.addEventListener("click", (event) => {
   else if (button.id === "stop") { stopped = !stopped; live(); }
   else { event.preventDefault(); button.parentElement.remove(); }
 });
+
+// pick chooses the task of the row that has the focus, or no longer.
+function pick() {
+  const box = document.activeElement?.closest("tr")?.querySelector('input[name="task"]');
+  if (box) box.click();
+}
 
 let row = -1;
 function move(by) {
@@ -121,6 +146,7 @@ function key(event) {
     case "/": search(event); break;
     case "j": move(1); break;
     case "k": move(-1); break;
+    case "x": pick(); break;
     case "g": chord = Date.now(); break;
     case "?": document.getElementById("keys").showModal(); break;
   }

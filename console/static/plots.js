@@ -5,7 +5,7 @@
 (() => {
   const drawn = new Map(); // figure → { plot, read }
   const height = 180;
-  const dashes = { in: [6, 3], out: [], bad: [2, 3], poison: [8, 3, 2, 3] };
+  const dashes = { in: [6, 3], out: [], bad: [2, 3], poison: [8, 3, 2, 3], wait: [] };
 
   const count = (v) => (v == null ? "–" : v.toLocaleString("en"));
   const duration = (v) => {
@@ -35,6 +35,28 @@
     return [at, ...of.map((i) => rows.map((row) => number(row.cells[i])))];
   }
 
+  // shade returns the color below a line that is solid.
+  const shade = (line, color) => (dashes[line].length === 0 && color.startsWith("#") ? `${color}1c` : undefined);
+
+  // drawMarks draws a line at the time of each change that the page lists.
+  function drawMarks(u, color) {
+    const { ctx, bbox } = u, { min, max } = u.scales.x;
+    ctx.save();
+    ctx.strokeStyle = color;
+    ctx.lineWidth = devicePixelRatio;
+    ctx.setLineDash([3 * devicePixelRatio, 3 * devicePixelRatio]);
+    ctx.beginPath();
+    for (const time of document.querySelectorAll("#marks time")) {
+      const at = Date.parse(time.dateTime) / 1000;
+      if (at < min || at > max) continue;
+      const x = Math.round(u.valToPos(at, "x", true));
+      ctx.moveTo(x, bbox.top);
+      ctx.lineTo(x, bbox.top + bbox.height);
+    }
+    ctx.stroke();
+    ctx.restore();
+  }
+
   function options(figure, table, of) {
     const token = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
     const head = table.tHead.rows[0].cells;
@@ -42,16 +64,20 @@
     const axis = { stroke: token("--muted"), grid: { stroke: token("--line"), width: 1 } };
     return {
       width: figure.clientWidth, height,
-      cursor: { drag: { x: false, y: false }, sync: { key: "plots" } },
+      cursor: { drag: { x: true, y: false }, sync: { key: "plots" } }, // a double click shows the whole time again
+      hooks: { drawAxes: [(u) => drawMarks(u, token("--muted"))] },
       scales: { y: { range: (u, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
       axes: [{ ...axis, values: times }, { ...axis, size: 62, values: (u, ticks) => ticks.map(write) }],
       series: [
         { label: "At", value: (u, t, s, i) => moment(i == null ? u.data?.[0]?.at(-1) : t) },
-        ...of.map((i) => ({
-          label: head[i].textContent.replace(/^(Latency|Run time) /, ""),
-          stroke: token(`--plot-${head[i].dataset.line}`), dash: dashes[head[i].dataset.line], width: 1.75,
-          value: (u, v, s, i) => write(i == null ? u.data?.[s]?.at(-1) : v), points: { size: 4 },
-        })),
+        ...of.map((i) => {
+          const { line } = head[i].dataset, color = token(`--plot-${line}`);
+          return {
+            label: head[i].textContent.replace(/^(Latency|Run time) /, ""),
+            stroke: color, fill: shade(line, color), dash: dashes[line], width: 1.75,
+            value: (u, v, s, i) => write(i == null ? u.data?.[s]?.at(-1) : v), points: { size: 4 },
+          };
+        }),
       ],
     };
   }
@@ -62,7 +88,10 @@
     const before = drawn.get(figure);
     if (before) {
       if (before.read === region.dataset.read) return;
-      before.plot.setData(columns(table, of));
+      const { plot } = before, { min, max } = plot.scales.x, [shown] = plot.data;
+      const whole = min <= shown[0] && max >= shown.at(-1);
+      plot.setData(columns(table, of), whole); // a part that someone looks at stays
+      if (!whole) plot.redraw();
       before.read = region.dataset.read;
       return;
     }

@@ -120,11 +120,15 @@ func (f *filler) images(ctx context.Context) error {
 	)
 }
 
+// backlog is how many tasks wait for their queue's rate when the shop opens: enough for some minutes.
+const backlog = 280
+
 func (f *filler) webhooks(ctx context.Context) error {
 	return errors.Join(
 		f.ended(ctx, webhooks, 60, webhookTask, always(dbq.Completed([]byte("200 OK")))),
 		f.ended(ctx, webhooks, 2, webhookTask, always(dbq.RetryIn(0, errOutage)), always(dbq.Parked(errRefused))),
 		f.ended(ctx, webhooks, 8, webhookTask, always(dbq.RetryIn(time.Minute, errOutage))),
+		f.ended(ctx, webhooks, backlog, webhookTask),
 	)
 }
 

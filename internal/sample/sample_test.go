@@ -27,7 +27,7 @@ func TestSampleData(t *testing.T) {
 	for queue, want := range map[string]map[dbq.State]int64{
 		mail:     {dbq.StateCompleted: 120, dbq.StatePoison: 7, dbq.StateError: 5},
 		images:   {dbq.StateCompleted: 25, dbq.StatePoison: 3, dbq.StateCreated: 4},
-		webhooks: {dbq.StateCompleted: 60, dbq.StateError: 10, dbq.StateCreated: 6},
+		webhooks: {dbq.StateCompleted: 60, dbq.StateError: 10, dbq.StateCreated: backlog + 6},
 		orders:   {dbq.StateCreated: 18},
 		reports:  {dbq.StateCreated: 3},
 	} {

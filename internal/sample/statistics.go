@@ -8,6 +8,7 @@ import (
 
 	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/internal/series"
+	"github.com/dbq-go/dbq/internal/store"
 )
 
 // load is the usual load of a queue: tasks in a minute, and how long they wait and run.
@@ -29,7 +30,7 @@ var loads = []load{
 // statistics adds the statistics of a week: a report for each minute of the last hour or so, for each quarter of an
 // hour of the last day, and for each hour before.
 func (f *filler) statistics(ctx context.Context) error {
-	store := access.Of(f.c).Store
+	to := access.Of(f.c).Store
 	end := f.began.Truncate(time.Minute)
 	for at := end.Add(-7 * 24 * time.Hour).Truncate(time.Hour); at.Before(end); {
 		step := time.Minute
@@ -39,25 +40,47 @@ func (f *filler) statistics(ctx context.Context) error {
 		case ago > 90*time.Minute:
 			step = 15 * time.Minute
 		}
+		rows := []series.Period{store.Sampled(at.UnixMicro())}
 		for _, l := range loads {
-			p := series.Period{Queue: l.queue, Since: at.UnixMicro(), Counts: l.counts(at, step)}
-			if err := store.AddReport(ctx, "sample", p); err != nil {
-				return err
-			}
+			rows = append(rows, series.Period{
+				Queue: l.queue, Since: at.UnixMicro(), Counts: l.counts(at, step), Depth: l.depth(at),
+			})
+		}
+		if err := to.AddReports(ctx, "sample", rows); err != nil {
+			return err
 		}
 		at = at.Add(step)
 	}
 	return nil
 }
 
-// counts invents the events of some time: more by day than by night, with an outage of an hour each day.
-func (l load) counts(at time.Time, over time.Duration) series.Counts {
+// busy is the load of a time in comparison to the usual one: more by day than by night.
+func busy(at time.Time) float64 {
 	day := 2 * math.Pi * float64(at.Unix()%86400) / 86400
-	busy := (1 - .6*math.Cos(day)) * (.9 + .2*rand.Float64())
-	n := int64(l.perMinute * over.Minutes() * busy)
+	return (1 - .6*math.Cos(day)) * (.9 + .2*rand.Float64())
+}
+
+// outage reports whether a time is in the hour of each day in which much fails.
+func outage(at time.Time) bool { return at.Unix()/3600%24 == 14 }
+
+// depth invents the tasks of a sample: those that run, by the usual run time, and a backlog that an outage leaves.
+func (l load) depth(at time.Time) series.Depth {
+	perMinute := l.perMinute * busy(at)
+	due := perMinute*l.latency.Minutes() + 2*rand.Float64()
+	if outage(at) {
+		due += perMinute * (1 + float64(at.Minute())/15)
+	} else if outage(at.Add(-time.Hour)) {
+		due += perMinute * float64(60-at.Minute()) / 15
+	}
+	return series.Depth{Due: int64(due), Processing: int64(perMinute*l.takes.Minutes() + rand.Float64())}
+}
+
+// counts invents the events of some time.
+func (l load) counts(at time.Time, over time.Duration) series.Counts {
+	n := int64(l.perMinute * over.Minutes() * busy(at))
 	share := func(s float64) int64 { return int64(float64(n)*s*2*rand.Float64() + rand.Float64()) }
 	c := series.Counts{Enqueued: n + n/20 - share(.05), Failed: share(l.fails), Poisoned: share(l.poisons)}
-	if outage := at.Unix() / 3600 % 24; outage == 14 {
+	if outage(at) {
 		c.Failed += n / 4
 	}
 	c.Completed = n - c.Poisoned

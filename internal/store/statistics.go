@@ -229,8 +229,7 @@ func (s *Store) Sample(ctx context.Context, since int64, without func(queue stri
 	if err != nil {
 		return err
 	}
-	// The sample's own row has a histogram, so the sums of the numbers over all queues count tasks only.
-	rows := []series.Period{{Queue: samples, Since: since, Counts: series.Counts{RunTime: series.Histogram{1}}}}
+	rows := []series.Period{Sampled(since)}
 	add := func(queue string, d series.Depth) {
 		p := series.Period{Queue: queue, Since: since, Depth: d}
 		p.Enqueued = enqueued[queue]
@@ -248,6 +247,12 @@ func (s *Store) Sample(ctx context.Context, since int64, without func(queue stri
 		add(queue, series.Depth{})
 	}
 	return s.AddReports(ctx, sampler, rows)
+}
+
+// Sampled returns the row of a sample itself. It has a histogram, so the sums of the numbers over all queues count
+// tasks only.
+func Sampled(since int64) series.Period {
+	return series.Period{Queue: samples, Since: since, Counts: series.Counts{RunTime: series.Histogram{1}}}
 }
 
 // countSome counts the tasks of each queue up to a limit for each state. With many queues the limit is lower, so that a
