@@ -98,7 +98,7 @@ func TestEachCallWaitsForTheWriterInItsOwnTime(t *testing.T) {
 			c, err := dbq.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "q.db")+"?busy_timeout=0", dbq.WithMigrate())
 			check.OK(t, err)
 			defer c.Close()
-			err = admin.New(c).ConfigureLimits(t.Context(), "q", func(l *admin.QueueLimits) { l.Leased = 100 })
+			err = admin.New(c).ConfigureLimits(t.Context(), "q", func(l *admin.QueueLimits) { l.Concurrency = 100 })
 			check.OK(t, err)
 			if _, err := c.Queue("q").Enqueue(t.Context(), dbq.NewTask{}); err != nil {
 				t.Fatal(err)

@@ -23,7 +23,7 @@ func TestPagesOfTheAuditHaveEachMatchOnce(t *testing.T) {
 		if i%1200 == 7 {
 			queue = "rare"
 		}
-		limit := func(l *admin.QueueLimits) { l.Leased = i + 1 }
+		limit := func(l *admin.QueueLimits) { l.Concurrency = i + 1 }
 		check.OK(t, ops.ConfigureLimits(t.Context(), queue, limit, admin.By(fmt.Sprint("op", i%3))))
 	}
 	task, err := c.Queue("mail").Enqueue(t.Context(), dbq.NewTask{})

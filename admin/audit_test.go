@@ -50,7 +50,7 @@ func auditedCalls(t *testing.T, db *dbqtest.DB) []audited {
 	}
 	limit := func(n int) func() error {
 		return func() error {
-			return ops.ConfigureLimits(ctx, "q", func(l *admin.QueueLimits) { l.Leased = n }, by, why)
+			return ops.ConfigureLimits(ctx, "q", func(l *admin.QueueLimits) { l.Concurrency = n }, by, why)
 		}
 	}
 	ann := admin.WithOrigin(ctx, admin.Origin{By: "ann", Reason: "b'cause"})
@@ -137,7 +137,7 @@ func TestEachChangeHasOneEntry(t *testing.T) {
 	}
 	for action, want := range map[string]string{
 		"reject": `{"state":"CREATED"} {"state":"ERROR"}`, "purge": `{"state":"POISON"} `, "stop worker": " ",
-		"resume queue": `{"reason":"b'cause","by":"ann"} `, "limit queue": `{"leased":6} `,
+		"resume queue": `{"reason":"b'cause","by":"ann"} `, "limit queue": `{"concurrency":6} `,
 	} {
 		e := entries(t, db, admin.AuditFilter{Action: action, By: "ann"})[0]
 		if got := fmt.Sprintf("%s %s", e.Before, e.After); got != want {

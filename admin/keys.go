@@ -123,7 +123,7 @@ func (l *KeyList) group(tasks []dbq.Task, now time.Time) map[string]*KeyInfo {
 			k.First = t
 		}
 	}
-	most := l.Limits.KeyLeased
+	most := l.Limits.KeyConcurrency
 	if l.Limits.Order != OrderNone {
 		most = 1
 	}

@@ -41,7 +41,7 @@ func TestAQueueIsKnownByAnyTrace(t *testing.T) {
 			return ops.ConfigureQueue(ctx, queue, func(s *admin.QueueSettings) { s.Concurrency = 3 })
 		}},
 		{"limited", func(queue string) error {
-			return ops.ConfigureLimits(ctx, queue, func(l *admin.QueueLimits) { l.Leased = 3 })
+			return ops.ConfigureLimits(ctx, queue, func(l *admin.QueueLimits) { l.Concurrency = 3 })
 		}},
 		{"scheduled", func(queue string) error {
 			return schedule.New(client).Put(ctx, schedule.Schedule{Name: "s", Queue: queue, Every: time.Hour})

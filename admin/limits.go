@@ -16,20 +16,20 @@ import (
 // docs/limits.md describes what counts and what limits cost. Their JSON is that of the HTTP API. It leaves a zero field
 // out, and reading it changes only the fields that it has; 0 starts remove a rate.
 type QueueLimits struct {
-	// Leased limits the tasks in PROCESSING: those that run, and those that a worker has leased ahead.
-	Leased int
+	// Concurrency limits the tasks in PROCESSING: those that run, and those that a worker has leased ahead.
+	Concurrency int
 	// Rate bounds the starts. A retry and a takeover are starts, too.
 	Rate Rate
 	// PerKey serves the keys of the tasks in turn, so that a key with many tasks does not delay the others. Tasks
-	// without a key take their turn together. It is implied by KeyLeased, KeyRate and Order.
+	// without a key take their turn together. It is implied by KeyConcurrency, KeyRate and Order.
 	PerKey bool
-	// KeyLeased limits the tasks of each key in PROCESSING. Tasks without a key have no such limit.
-	KeyLeased int
+	// KeyConcurrency limits the tasks of each key in PROCESSING. Tasks without a key have no such limit.
+	KeyConcurrency int
 	// KeyRate bounds the starts of each key. A retry and a takeover are starts, too. Tasks without a key have no such
 	// limit.
 	KeyRate Rate
 	// Order starts the tasks of each key one after the other, in the order of their ids. It implies PerKey and a
-	// KeyLeased of 1. Tasks without a key have no order.
+	// KeyConcurrency of 1. Tasks without a key have no order.
 	Order KeyOrder
 }
 
@@ -147,16 +147,16 @@ func (a *Admin) setLimits(
 var errUnchanged = errors.New("nothing changes")
 
 func limitsOf(l store.Limits) QueueLimits {
-	return QueueLimits{Leased: l.Leased, Rate: Rate(l.Rate), PerKey: l.PerKey, KeyLeased: l.KeyLeased,
+	return QueueLimits{Concurrency: l.Concurrency, Rate: Rate(l.Rate), PerKey: l.PerKey, KeyConcurrency: l.KeyConcurrency,
 		KeyRate: Rate(l.KeyRate), Order: KeyOrder(l.Order)}
 }
 
 func (l QueueLimits) stored() store.Limits {
 	l.Rate.Per, l.KeyRate.Per = l.Rate.Per.Round(time.Microsecond), l.KeyRate.Per.Round(time.Microsecond) // as stored
 	return store.Limits{
-		Leased: l.Leased, Rate: store.Rate(l.Rate),
-		PerKey:    l.PerKey || l.KeyLeased > 0 || l.KeyRate != Rate{} || l.Order != OrderNone,
-		KeyLeased: l.KeyLeased, KeyRate: store.Rate(l.KeyRate), Order: store.Order(l.Order),
+		Concurrency: l.Concurrency, Rate: store.Rate(l.Rate),
+		PerKey:         l.PerKey || l.KeyConcurrency > 0 || l.KeyRate != Rate{} || l.Order != OrderNone,
+		KeyConcurrency: l.KeyConcurrency, KeyRate: store.Rate(l.KeyRate), Order: store.Order(l.Order),
 	}
 }
 

@@ -22,7 +22,7 @@ const (
 	CauseNoWorker      Cause = "no_worker"      // no worker has reported, or all have stopped without notice
 	CauseWorkersPaused Cause = "workers_paused" // all workers are paused, or are stopping
 	CauseRate          Cause = "rate"           // the rate of the queue allows no start
-	CauseLeased        Cause = "leased"         // as many tasks are leased as the limit of the queue allows
+	CauseConcurrency   Cause = "concurrency"    // as many tasks are leased as the limit of the queue allows
 	CauseKeys          Cause = "keys"           // the limit, the rate or the order of the keys of all due tasks
 	CauseBusy          Cause = "busy"           // all workers run as many tasks as they can
 	CauseNoHandler     Cause = "no_handler"     // workers have met kinds that they have no handler for
@@ -158,7 +158,7 @@ func (a *Admin) WhyOf(ctx context.Context, f Facts) (Verdict, error) {
 
 // holdKeys reports whether the limits can hold up tasks because of their key.
 func (l QueueLimits) holdKeys() bool {
-	return l.KeyLeased > 0 || l.KeyRate != Rate{} || l.Order != OrderNone
+	return l.KeyConcurrency > 0 || l.KeyRate != Rate{} || l.Order != OrderNone
 }
 
 // pace reads how many tasks of a queue came and went in a minute lately. It is unknown while nothing was counted.
@@ -209,7 +209,7 @@ func (f Facts) judge(e evidence) Verdict {
 			v.Workers > 0 && stopping < v.Workers},
 		{CauseWorkersPaused, v.Workers > 0 && stopping == v.Workers, false},
 		{CauseRate, due && rated, due},
-		{CauseLeased, due && l.Leased > 0 && v.Running >= int64(l.Leased), due},
+		{CauseConcurrency, due && l.Concurrency > 0 && v.Running >= int64(l.Concurrency), due},
 		// Keys that were not read may have tasks that can start: then it is the slots that they wait for.
 		{CauseKeys, held && !(v.cut && busy), due && (e.keys != nil && !held || !l.holdKeys())},
 		{CauseBusy, busy, due && v.Slots > 0},
@@ -307,7 +307,7 @@ func (v *Verdict) estimate(l QueueLimits, p pace) {
 // paced reports whether tasks of the queue go on to end, at some pace.
 func (v *Verdict) paced() bool {
 	switch v.Cause {
-	case CauseLeased, CauseKeys, CauseBusy, CauseStarting, CauseUnknown:
+	case CauseConcurrency, CauseKeys, CauseBusy, CauseStarting, CauseUnknown:
 		return v.Due > 0
 	}
 	return false
@@ -355,7 +355,7 @@ func (f Facts) explain(v *Verdict, p pace, deadSince time.Time) {
 }
 
 var excludedText = map[Cause]string{
-	CausePaused: "pause", CauseNoWorker: "workers", CauseRate: "rate", CauseLeased: "limit of running tasks",
+	CausePaused: "pause", CauseNoWorker: "workers", CauseRate: "rate", CauseConcurrency: "limit of running tasks",
 	CauseKeys: "limits of keys", CauseBusy: "busy slots",
 }
 
@@ -416,8 +416,8 @@ func (f Facts) reason(v *Verdict, deadSince time.Time) string {
 			return "Starts are limited to " + l.Rate.words() + "."
 		}
 		return fmt.Sprintf("Starts are limited to %s: %s to drain.", l.Rate.words(), v.drain())
-	case CauseLeased:
-		return fmt.Sprintf("The queue may run %s at once, and %s run.", counted(l.Leased, "task"), grouped(v.Running))
+	case CauseConcurrency:
+		return fmt.Sprintf("The queue may run %s at once, and %s run.", counted(l.Concurrency, "task"), grouped(v.Running))
 	case CauseKeys:
 		return l.keysReason()
 	case CauseBusy:
@@ -447,20 +447,21 @@ func (l QueueLimits) keysReason() string {
 	case l.Order != OrderNone:
 		return "The tasks of a key run one after the other, and each key with due tasks waits for an earlier one."
 	case l.KeyRate == (Rate{}):
-		return fmt.Sprintf("Each key may run %s at once, and each key with due tasks does.", counted(l.KeyLeased, "task"))
-	case l.KeyLeased == 0:
+		return fmt.Sprintf("Each key may run %s at once, and each key with due tasks does.",
+			counted(l.KeyConcurrency, "task"))
+	case l.KeyConcurrency == 0:
 		return fmt.Sprintf("Starts of each key are limited to %s, and each key with due tasks has used them up.",
 			l.KeyRate.words())
 	}
 	return fmt.Sprintf("Each key may run %s at once and start %s, and each key with due tasks has used that up.",
-		counted(l.KeyLeased, "task"), l.KeyRate.words())
+		counted(l.KeyConcurrency, "task"), l.KeyRate.words())
 }
 
 // ForTask returns why a task of the verdict's queue waits, at a time by the database's clock. Its Cause is "" if the
 // task does not wait.
 func (v Verdict) ForTask(t dbq.Task, now time.Time) Verdict {
 	none := v.Cause == CausePaused || v.Cause == CauseNoWorker || v.Cause == CauseWorkersPaused // starts at all
-	held := none || v.Cause == CauseRate || v.Cause == CauseLeased
+	held := none || v.Cause == CauseRate || v.Cause == CauseConcurrency
 	k, keyed := v.keys[t.Key]
 	switch {
 	case t.Parked():

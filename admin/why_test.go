@@ -146,17 +146,17 @@ func TestWhyFindsEachCause(t *testing.T) {
 		},
 		"limit of leased tasks": func(t *testing.T, q queue) {
 			q.worker(free)
-			q.limit(admin.QueueLimits{Leased: 2})
+			q.limit(admin.QueueLimits{Concurrency: 2})
 			q.enqueue(5, "")
 			q.lease(5, 2)
-			v := q.is(admin.CauseLeased, "3 waiting. The queue may run 2 tasks at once, and 2 run.")
-			if slices.Contains(v.Excluded, admin.CauseLeased) || !slices.Contains(v.Excluded, admin.CauseRate) {
+			v := q.is(admin.CauseConcurrency, "3 waiting. The queue may run 2 tasks at once, and 2 run.")
+			if slices.Contains(v.Excluded, admin.CauseConcurrency) || !slices.Contains(v.Excluded, admin.CauseRate) {
 				t.Errorf("the verdict excludes %v", v.Excluded)
 			}
 		},
 		"limit of a key": func(t *testing.T, q queue) {
 			q.worker(free)
-			q.limit(admin.QueueLimits{KeyLeased: 1})
+			q.limit(admin.QueueLimits{KeyConcurrency: 1})
 			q.enqueue(3, "acme")
 			q.enqueue(2, "duke")
 			q.lease(5, 2)
@@ -219,7 +219,7 @@ func TestWhyFindsEachCause(t *testing.T) {
 			q.is(admin.CauseNoWorker)
 		},
 		"more tasks of a key than are read": func(t *testing.T, q queue) {
-			q.limit(admin.QueueLimits{KeyLeased: 1})
+			q.limit(admin.QueueLimits{KeyConcurrency: 1})
 			q.enqueue(1500, "acme")
 			q.lease(1, 1)
 			q.enqueue(1, "duke")
@@ -281,7 +281,7 @@ func TestWhyFindsEachCause(t *testing.T) {
 func TestWhyNamesTheFirstCause(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	all := admin.QueueLimits{Leased: 1, KeyLeased: 1, Rate: admin.Rate{Starts: 1, Per: time.Hour, Burst: 1}}
+	all := admin.QueueLimits{Concurrency: 1, KeyConcurrency: 1, Rate: admin.Rate{Starts: 1, Per: time.Hour, Burst: 1}}
 	q.limit(all)
 	q.enqueue(3, "acme")
 	leased := q.lease(5, 1)
@@ -299,8 +299,8 @@ func TestWhyNamesTheFirstCause(t *testing.T) {
 	q.is(admin.CauseRate, "Workers have no handler for sms.")
 	all.Rate = admin.Rate{}
 	q.limit(all)
-	q.is(admin.CauseLeased)
-	all.Leased = 0
+	q.is(admin.CauseConcurrency)
+	all.Concurrency = 0
 	q.limit(all)
 	q.is(admin.CauseKeys)
 	q.limit(admin.QueueLimits{})
@@ -364,7 +364,7 @@ func TestWhyATaskWaits(t *testing.T) {
 		check.OK(t, err)
 		return got
 	}
-	q.limit(admin.QueueLimits{KeyLeased: 1})
+	q.limit(admin.QueueLimits{KeyConcurrency: 1})
 	first := add(dbq.NewTask{Key: "acme"})
 	q.lease(1, 1)
 	held, plain := add(dbq.NewTask{Key: "acme"}), add(dbq.NewTask{})
@@ -417,7 +417,7 @@ func TestVerdictWithoutReading(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	q.worker(free)
-	q.limit(admin.QueueLimits{KeyLeased: 1})
+	q.limit(admin.QueueLimits{KeyConcurrency: 1})
 	q.enqueue(2, "acme")
 	q.lease(2, 1)
 	stats, err := q.ops.Stats(t.Context())

@@ -17,7 +17,7 @@ func TestAuditIsListedInPages(t *testing.T) {
 	id := s.must(201, "POST", mail+"/tasks", `{"payload":"planted","headers":{"h":"planted"}}`)["id"].(string)
 	s.must(201, "PUT", schedules+"/s", `{"cron":"@daily","queue":"other","payload":"planted","headers":{"h":"planted"}}`)
 	s.must(204, "POST", mail+"/pause", `{"reason":"a test"}`)
-	s.must(200, "PATCH", mail+"/limits", `{"leased":3}`)
+	s.must(200, "PATCH", mail+"/limits", `{"concurrency":3}`)
 	s.must(200, "POST", "/v1/db/shop/tasks/"+id+"/reject", `{}`, "X-Request-Id", "r1")
 	s.must(200, "POST", "/v1/db/shop/operate/reenqueue", `{"filter":{"queue":"mail"},"limit":10,"reason":"again"}`)
 

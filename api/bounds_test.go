@@ -46,7 +46,7 @@ func TestWaitOutlastsTheLimitOfTheBody(t *testing.T) {
 func TestChangesAreAttributed(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.must(200, "PATCH", mail+"/limits", `{"leased":3}`, "X-Request-Id", "r1")
+	s.must(200, "PATCH", mail+"/limits", `{"concurrency":3}`, "X-Request-Id", "r1")
 	s.must(200, "PATCH", mail+"/settings", `{"max_checkout":3}`, "X-Request-Id", "r2")
 	s.must(204, "POST", mail+"/pause", `{}`, "X-Request-Id", "r3")
 	audit, err := operators.New(s.client).Audit(t.Context(), operators.AuditFilter{})

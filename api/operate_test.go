@@ -65,7 +65,7 @@ func TestNullIsRefused(t *testing.T) {
 		{"POST", mail + "/tasks", `{"payload_base64":null}`}, {"POST", mail + "/tasks/batch", `{"tasks":[null]}`},
 		{"POST", mail + "/checkout", `{"worker":null}`}, {"POST", mail + "/pause", `null`},
 		{"POST", mail + "/settle", `{"settlements":null}`}, {"POST", mail + "/extend", `{"leases":[null]}`},
-		{"PATCH", mail + "/settings", `{"concurrency":null}`}, {"PATCH", mail + "/limits", `{"leased":null}`},
+		{"PATCH", mail + "/settings", `{"concurrency":null}`}, {"PATCH", mail + "/limits", `{"concurrency":null}`},
 		{"PUT", schedules + "/s", `{"queue":"mail","cron":"@daily","revision":null}`},
 		{"POST", workflows, `{"steps":[{"name":"a","queue":"mail","needs":null}]}`},
 		{"POST", "/v1/db/shop/operate/cancel", `{"filter":{},"limit":1,"after":null}`},
@@ -178,29 +178,30 @@ func TestQueuesAreConfigured(t *testing.T) {
 	}
 	s.must(200, "PATCH", mail+"/settings", `{"concurrency":3,"lease_seconds":60}`)
 	s.must(200, "PATCH", mail+"/settings", `{"lease_seconds":0,"keep_completed_seconds":-1,"archive":true}`)
-	s.must(200, "PATCH", mail+"/limits", `{"leased":1,"rate_starts":5,"rate_per_seconds":1,"rate_burst":5,"order":"skip"}`)
+	s.must(200, "PATCH", mail+"/limits",
+		`{"concurrency":1,"rate_starts":5,"rate_per_seconds":1,"rate_burst":5,"order":"skip"}`)
 	q := one(t, s.must(200, "GET", "/v1/db/shop/queues", ""), "queues")
 	if got := fmt.Sprint(q["settings"]); got != "map[archive:true concurrency:3 keep_completed_seconds:-1]" {
 		t.Errorf("settings: %v", got)
 	}
 	if got := fmt.Sprint(s.must(200, "GET", mail+"/limits", "")); got !=
-		"map[leased:1 order:skip per_key:true rate_burst:5 rate_per_seconds:1 rate_starts:5]" {
+		"map[concurrency:1 order:skip per_key:true rate_burst:5 rate_per_seconds:1 rate_starts:5]" {
 		t.Errorf("limits: %v", got)
 	}
 	s.must(200, "PATCH", mail+"/limits",
 		`{"rate_starts":0,"order":"","key_rate_starts":3,"key_rate_per_seconds":60,"key_rate_burst":2}`)
 	if got := fmt.Sprint(s.must(200, "GET", mail+"/limits", "")); got !=
-		"map[key_rate_burst:2 key_rate_per_seconds:60 key_rate_starts:3 leased:1 per_key:true]" {
+		"map[concurrency:1 key_rate_burst:2 key_rate_per_seconds:60 key_rate_starts:3 per_key:true]" {
 		t.Errorf("limits: %v", got)
 	}
 	s.refused(422, "option", "PATCH", mail+"/limits", `{"key_rate_burst":0}`)
 	s.refused(404, "not-found", "DELETE", mail+"/limits", "")
-	check.OK(t, operators.New(s.client).DeclareLimits(t.Context(), "mail", operators.QueueLimits{Leased: 4}))
+	check.OK(t, operators.New(s.client).DeclareLimits(t.Context(), "mail", operators.QueueLimits{Concurrency: 4}))
 	if got := one(t, s.must(200, "GET", "/v1/db/shop/queues", ""), "queues"); fmt.Sprint(got["declared_limits"]) !=
-		"map[leased:4]" || fmt.Sprint(got["limits"]) == "map[leased:4]" {
+		"map[concurrency:4]" || fmt.Sprint(got["limits"]) == "map[concurrency:4]" {
 		t.Errorf("with declared limits: %v", got)
 	}
-	if got := fmt.Sprint(s.must(200, "DELETE", mail+"/limits", "")); got != "map[leased:4]" {
+	if got := fmt.Sprint(s.must(200, "DELETE", mail+"/limits", "")); got != "map[concurrency:4]" {
 		t.Errorf("the reset limits: %v", got)
 	}
 	if q["paused"] != true || q["by"] != "ann" || q["reason"] != "a test" {

@@ -36,7 +36,7 @@ func TestResponderRemovesNothing(t *testing.T) {
 		{"POST", schedules + "/nightly/delete", `{}`},
 		{"PUT", schedules + "/nightly", `{"cron":"@hourly","queue":"mail"}`},
 		{"PATCH", mail + "/settings", `{"keep_completed_seconds":1}`}, // retention removes tasks
-		{"PATCH", mail + "/limits", `{"leased":1}`},
+		{"PATCH", mail + "/limits", `{"concurrency":1}`},
 		{"POST", db + "/workers/command", `{"worker":"w","command":"stop"}`},
 		{"POST", mail + "/checkout", `{}`}, // what is checked out can be removed
 		{"POST", mail + "/extend", `{"leases":[{"lease":"x"}]}`},

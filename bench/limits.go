@@ -26,12 +26,12 @@ func (s samples) limits(ctx context.Context, o options, on *servers) ([]*entry, 
 			hot    int
 		}{
 			{"no limits", nil, admin.QueueLimits{}, 0},
-			{"1,000 leased, no keys", nil, admin.QueueLimits{Leased: 1000}, 0},
+			{"1,000 leased, no keys", nil, admin.QueueLimits{Concurrency: 1000}, 0},
 			{"1,000 keys, no limits", many, admin.QueueLimits{}, 0},
-			{"1,000 keys, 2 leased of each", many, admin.QueueLimits{KeyLeased: 2}, 0},
-			{"1,000 keys, 1 leased of each", many, admin.QueueLimits{KeyLeased: 1}, 0},
+			{"1,000 keys, 2 leased of each", many, admin.QueueLimits{KeyConcurrency: 2}, 0},
+			{"1,000 keys, 1 leased of each", many, admin.QueueLimits{KeyConcurrency: 1}, 0},
 			{"1,000 keys, 1 leased of each, behind a hot key with half of all tasks", many,
-				admin.QueueLimits{KeyLeased: 1}, o.n},
+				admin.QueueLimits{KeyConcurrency: 1}, o.n},
 		} {
 			for _, kind := range []string{"loop", "worker"} {
 				tasks := &dbqTasks{place: g.empty, worker: kind == "worker", batch: limitedBatch, key: e.key, limits: e.limits,

@@ -88,7 +88,7 @@ func TestForwarderObeysLimits(t *testing.T) {
 	t.Parallel()
 	near, far := dbqtest.New(t), dbqtest.New(t)
 	check.OK(t, admin.New(near.Client).ConfigureLimits(t.Context(), "out", func(l *admin.QueueLimits) {
-		l.Leased = 3
+		l.Concurrency = 3
 		l.Rate = admin.Rate{Starts: 5, Per: time.Hour, Burst: 5}
 	}))
 	_, err := near.Queue("out").EnqueueMany(t.Context(), make([]dbq.NewTask, 12))

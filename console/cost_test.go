@@ -90,7 +90,7 @@ func TestOpenOverviewCostsLessThanAStatementASecond(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	limit := func(l *admin.QueueLimits) { l.Leased = 7 }
+	limit := func(l *admin.QueueLimits) { l.Concurrency = 7 }
 	check.OK(t, admin.New(client).ConfigureLimits(t.Context(), "q42", limit))
 	tokens := auth.NewTokens(client)
 	secret, _, err := tokens.Create(t.Context(), auth.NewToken{Name: "ann", Role: auth.Viewer})

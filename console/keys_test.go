@@ -33,7 +33,7 @@ func TestKeysShowWhoWaitsAndWhy(t *testing.T) {
 		t.Helper()
 		check.OK(t, ops.ConfigureLimits(t.Context(), "mail", func(to *admin.QueueLimits) { *to = l }))
 	}
-	limit(admin.QueueLimits{Leased: 1, KeyLeased: 1})
+	limit(admin.QueueLimits{Concurrency: 1, KeyConcurrency: 1})
 	first := s.enqueue("mail", dbq.NewTask{Key: "acme"})
 	s.enqueue("mail", dbq.NewTask{Key: "acme"})
 	s.enqueue("mail", dbq.NewTask{Key: "acme", Delay: time.Hour})

@@ -274,14 +274,14 @@ func TestQueueIsPausedAndConfigured(t *testing.T) {
 	s.post(303, "/db/shop/queue/pause", "queue", "mail", "reason", "deploy")
 	s.shows(s.get(200, "/db/shop/queue", "queue", "mail"), "Paused by ann", "deploy", "Resume")
 	s.post(303, "/db/shop/queue/resume", "queue", "mail")
-	s.post(303, "/db/shop/queue/limits", "queue", "mail", "leased", "10", "rate_starts", "100", "rate_per", "1m",
-		"rate_burst", "5", "key_leased", "1", "key_rate_starts", "6", "key_rate_per", "30s", "key_rate_burst", "",
+	s.post(303, "/db/shop/queue/limits", "queue", "mail", "running", "10", "rate_starts", "100", "rate_per", "1m",
+		"rate_burst", "5", "key_running", "1", "key_rate_starts", "6", "key_rate_per", "30s", "key_rate_burst", "",
 		"order", "block")
 	s.post(303, "/db/shop/queue/settings", "queue", "mail", "concurrency", "4", "lease", "45s", "dead_letter", "alerts")
 	ops := admin.New(s.client)
 	l, err := ops.QueueLimits(t.Context(), "mail")
-	if want := (admin.QueueLimits{Leased: 10, Rate: admin.Rate{Starts: 100, Per: time.Minute, Burst: 5}, PerKey: true,
-		KeyLeased: 1, KeyRate: admin.Rate{Starts: 6, Per: 30 * time.Second, Burst: 1},
+	if want := (admin.QueueLimits{Concurrency: 10, Rate: admin.Rate{Starts: 100, Per: time.Minute, Burst: 5}, PerKey: true,
+		KeyConcurrency: 1, KeyRate: admin.Rate{Starts: 6, Per: 30 * time.Second, Burst: 1},
 		Order: admin.OrderBlock}); err != nil || l != want {
 		t.Errorf("the limits are %+v, want %+v: %v", l, want, err)
 	}
@@ -290,14 +290,14 @@ func TestQueueIsPausedAndConfigured(t *testing.T) {
 		t.Errorf("the settings are %+v: %v", set, err)
 	}
 	s.shows(s.get(200, "/db/shop/queue", "queue", "mail"), `value="10"`, `value="45s"`)
-	s.shows(s.post(422, "/db/shop/queue/limits", "queue", "mail", "leased", "many"), "whole number")
+	s.shows(s.post(422, "/db/shop/queue/limits", "queue", "mail", "running", "many"), "whole number")
 
 	const declared, reset = "A program declares", "/db/shop/queue/limits/reset"
 	s.hides(s.get(200, "/db/shop/queue", "queue", "mail"), declared)
-	check.OK(t, ops.DeclareLimits(t.Context(), "mail", admin.QueueLimits{Leased: 77}))
+	check.OK(t, ops.DeclareLimits(t.Context(), "mail", admin.QueueLimits{Concurrency: 77}))
 	s.shows(s.get(200, "/db/shop/queue", "queue", "mail"), declared, "77", reset)
 	s.post(303, reset, "queue", "mail")
-	if l, err = ops.QueueLimits(t.Context(), "mail"); err != nil || l != (admin.QueueLimits{Leased: 77}) {
+	if l, err = ops.QueueLimits(t.Context(), "mail"); err != nil || l != (admin.QueueLimits{Concurrency: 77}) {
 		t.Errorf("after the reset, the limits are %+v, %v", l, err)
 	}
 	s.hides(s.get(200, "/db/shop/queue", "queue", "mail"), declared)

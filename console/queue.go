@@ -152,12 +152,12 @@ func (c *Console) limitQueue(v *visit) error { return v.queueForm("limits", v.li
 
 func (v *visit) limitQueue() error {
 	var l admin.QueueLimits
-	err := v.read(field{"leased", &l.Leased},
+	err := v.read(field{"running", &l.Concurrency},
 		field{"rate_starts", &l.Rate.Starts}, field{"rate_per", &l.Rate.Per}, field{"rate_burst", &l.Rate.Burst},
-		field{"key_leased", &l.KeyLeased}, field{"key_rate_starts", &l.KeyRate.Starts},
+		field{"key_running", &l.KeyConcurrency}, field{"key_rate_starts", &l.KeyRate.Starts},
 		field{"key_rate_per", &l.KeyRate.Per}, field{"key_rate_burst", &l.KeyRate.Burst})
-	err = invalid(err, checkLeased("leased", l.Leased), checkRate("rate", &l.Rate),
-		checkLeased("key_leased", l.KeyLeased), checkRate("key_rate", &l.KeyRate))
+	err = invalid(err, checkRunning("running", l.Concurrency), checkRate("rate", &l.Rate),
+		checkRunning("key_running", l.KeyConcurrency), checkRate("key_rate", &l.KeyRate))
 	if err != nil {
 		return err
 	}
@@ -168,8 +168,8 @@ func (v *visit) limitQueue() error {
 			if outdated = v.outdated(stored); outdated {
 				return
 			}
-			stored.Leased, stored.Rate, stored.PerKey = l.Leased, l.Rate, l.PerKey
-			stored.KeyLeased, stored.KeyRate, stored.Order = l.KeyLeased, l.KeyRate, l.Order
+			stored.Concurrency, stored.Rate, stored.PerKey = l.Concurrency, l.Rate, l.PerKey
+			stored.KeyConcurrency, stored.KeyRate, stored.Order = l.KeyConcurrency, l.KeyRate, l.Order
 		})
 		return unlessOutdated(outdated, err)
 	})
@@ -180,9 +180,9 @@ func (c *Console) resetLimits(v *visit) error {
 		func(queue string) error { return v.db.admin.ResetLimits(v.ctx(), queue) })
 }
 
-// checkLeased refuses a limit of leased tasks that is too large.
-func checkLeased(field string, n int) error {
-	if err := (store.Limits{Leased: n}).Check(); err != nil {
+// checkRunning refuses a limit of leased tasks that is too large.
+func checkRunning(field string, n int) error {
+	if err := (store.Limits{Concurrency: n}).Check(); err != nil {
 		return fieldError{field, formError(label(field) + ": " + reason(err))}
 	}
 	return nil

@@ -31,7 +31,7 @@ func TestRefusedFormsKeepTheirInput(t *testing.T) {
 		s.hides(page, `required autofocus`)
 	}
 
-	page = s.post(422, "/db/shop/queue/limits", "queue", "mail", "version", "of then", "leased", "7",
+	page = s.post(422, "/db/shop/queue/limits", "queue", "mail", "version", "of then", "running", "7",
 		"rate_starts", "many", "rate_per", "2m", "per_key", "yes", "order", "skip")
 	s.shows(page, "Queue mail",
 		`id="rate_starts-error" role="alert">Rate starts must be a whole number.`,
@@ -100,9 +100,9 @@ func TestAllInvalidFieldsAreShownAtOnce(t *testing.T) {
 	if n := strings.Count(page, " autofocus"); n != 1 {
 		t.Errorf("%d fields get the focus, want one", n)
 	}
-	wrong(s.post(422, "/db/shop/queue/limits", "queue", "mail", "leased", "x", "rate_starts", "5", "rate_burst", "2000000",
-		"key_leased", "2000000", "key_rate_starts", "2000000", "key_rate_per", "1y"),
-		"leased", "rate_per", "rate_burst", "key_leased", "key_rate_starts", "key_rate_per")
+	wrong(s.post(422, "/db/shop/queue/limits", "queue", "mail", "running", "x", "rate_starts", "5",
+		"rate_burst", "2000000", "key_running", "2000000", "key_rate_starts", "2000000", "key_rate_per", "1y"),
+		"running", "rate_per", "rate_burst", "key_running", "key_rate_starts", "key_rate_per")
 	wrong(s.post(422, "/db/shop/queue/settings", "queue", "mail", "concurrency", "x", "poll", "soon", "lease", "10d",
 		"dead_letter", "mail", "keep_parked", "36501d"), "concurrency", "poll", "lease", "dead_letter", "keep_parked")
 	wrong(s.post(422, "/db/shop/enqueue", "queue", "", "kind", strings.Repeat("x", 300), "payload", "{", "json", "yes",

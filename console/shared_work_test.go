@@ -124,7 +124,7 @@ func TestFormsOverwriteNoOthersChanges(t *testing.T) {
 	}
 	limits, settings := read()
 	ops := admin.New(s.client)
-	check.OK(t, ops.ConfigureLimits(t.Context(), "mail", func(l *admin.QueueLimits) { l.Leased = 7 }))
+	check.OK(t, ops.ConfigureLimits(t.Context(), "mail", func(l *admin.QueueLimits) { l.Concurrency = 7 }))
 	check.OK(t, ops.ConfigureQueue(t.Context(), "mail", func(q *admin.QueueSettings) { q.MaxCheckout = 9 }))
 	trail, err := ops.Audit(t.Context(), admin.AuditFilter{})
 	check.OK(t, err)
@@ -138,10 +138,10 @@ func TestFormsOverwriteNoOthersChanges(t *testing.T) {
 		t.Errorf("refused changes have left %d entries: %v", len(again.Entries)-len(trail.Entries), err)
 	}
 	limits, settings = read()
-	s.post(303, limitsForm, "queue", "mail", "version", limits, "leased", "8")
+	s.post(303, limitsForm, "queue", "mail", "version", limits, "running", "8")
 	s.post(303, settingsForm, "queue", "mail", "version", settings, "max_checkout", "10")
 	l, err := ops.QueueLimits(t.Context(), "mail")
-	if err != nil || l.Leased != 8 {
+	if err != nil || l.Concurrency != 8 {
 		t.Errorf("the limits are %+v: %v", l, err)
 	}
 	q, err := ops.QueueSettings(t.Context(), "mail")

@@ -86,9 +86,9 @@ func TestCronIsWrittenInWords(t *testing.T) {
 
 func TestDifferencesHaveOnlyTheFieldsThatChanged(t *testing.T) {
 	t.Parallel()
-	got := differences([]byte(`{"rate":{"starts":120,"burst":5},"leased":7,"order":"skip"}`),
+	got := differences([]byte(`{"rate":{"starts":120,"burst":5},"concurrency":7,"order":"skip"}`),
 		[]byte(`{"rate":{"starts":12345678901234567890,"burst":5},"order":"skip","per_key":true}`))
-	want := []difference{{"leased", "7", ""}, {"per_key", "", "true"}, {"rate.starts", "120", "12345678901234567890"}}
+	want := []difference{{"concurrency", "7", ""}, {"per_key", "", "true"}, {"rate.starts", "120", "12345678901234567890"}}
 	if len(got) != len(want) {
 		t.Fatalf("the differences are %q, want %q", got, want)
 	}

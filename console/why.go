@@ -77,7 +77,7 @@ var causeLooks = map[admin.Cause]causeLook{
 	admin.CauseNoWorker:      {"bad", "dead"},
 	admin.CauseWorkersPaused: {"warn", "pause"},
 	admin.CauseRate:          {"warn", "gauge"},
-	admin.CauseLeased:        {"warn", "gauge"},
+	admin.CauseConcurrency:   {"warn", "gauge"},
 	admin.CauseKeys:          {"warn", "key"},
 	admin.CauseBusy:          {"warn", "workers"},
 	admin.CauseNoHandler:     {"warn", "warn"},

@@ -54,7 +54,7 @@ func TestAuditHasReasonsAndOperators(t *testing.T) {
 	check.Eventually(t, "the worker is listed", func() bool { return u.run("worker", "list").ok() != "" })
 	token := ""
 	for _, command := range []string{
-		"queue pause mail", "queue resume mail", "queue set mail --max-checkout 3", "limit mail --leased 2",
+		"queue pause mail", "queue resume mail", "queue set mail --max-checkout 3", "limit mail --concurrency 2",
 		"worker pause w", "worker resume w", "worker stop w", "reject " + id, "purge --queue q --yes",
 		"schedule put nightly --cron @daily --queue mail", "schedule pause nightly", "schedule resume nightly",
 		"schedule run nightly", "schedule delete nightly", "reject --all", "queue clean mail --keep-parked 1us",

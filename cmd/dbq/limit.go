@@ -61,12 +61,12 @@ func newLimit(a *app) *cobra.Command {
 // limitFlags are flags that set the fields of l. Without a flag a field stays as it is.
 func limitFlags(l *admin.QueueLimits) *pflag.FlagSet {
 	f := orderedFlags()
-	f.Var(numberLimit(&l.Leased), "leased", "at most `N` leased tasks over all workers (none: no limit)")
+	f.Var(numberLimit(&l.Concurrency), "concurrency", "at most `N` leased tasks over all workers (none: no limit)")
 	f.Var(rateLimit(&l.Rate), "rate",
 		"start at most this many tasks: a `RATE` such as 10/s, 100/m or 5/30s (none: no limit)")
 	f.Var(numberLimit(&l.Rate.Burst), "burst", "of the rate, up to `N` tasks may start at once (default 1)")
 	f.BoolVar(&l.PerKey, "per-key", l.PerKey, "serve the keys of the tasks in turn (--per-key=false: no limits per key)")
-	f.Var(numberLimit(&l.KeyLeased), "per-key-leased", "at most `N` leased tasks of each key (none: no limit)")
+	f.Var(numberLimit(&l.KeyConcurrency), "per-key-concurrency", "at most `N` leased tasks of each key (none: no limit)")
 	f.Var(rateLimit(&l.KeyRate), "per-key-rate",
 		"start at most this many tasks of each key: a `RATE` such as 5/m (none: no limit)")
 	f.Var(numberLimit(&l.KeyRate.Burst), "per-key-burst",
@@ -83,10 +83,10 @@ func changeLimits(l *admin.QueueLimits, given *pflag.FlagSet, off bool) error {
 	case off:
 		*l = admin.QueueLimits{}
 	case given.Changed("per-key") && !inTurn:
-		l.KeyLeased, l.KeyRate, l.Order = 0, admin.Rate{}, admin.OrderNone
+		l.KeyConcurrency, l.KeyRate, l.Order = 0, admin.Rate{}, admin.OrderNone
 	}
 	copyChanged(limitFlags(l), given)
-	for _, name := range []string{"per-key-leased", "per-key-rate", "order"} {
+	for _, name := range []string{"per-key-concurrency", "per-key-rate", "order"} {
 		if f := given.Lookup(name); f.Changed && f.Value.String() == "" {
 			l.PerKey = inTurn // unless another limit implies it
 		}
@@ -163,7 +163,7 @@ func rateLimit(to *admin.Rate) limitFlag {
 
 // limitsText returns limits as flags of dbq limit, or nothing.
 func limitsText(l admin.QueueLimits) string {
-	if l.KeyLeased > 0 || l.KeyRate.Starts > 0 || l.Order != admin.OrderNone {
+	if l.KeyConcurrency > 0 || l.KeyRate.Starts > 0 || l.Order != admin.OrderNone {
 		l.PerKey = false // it is implied
 	}
 	return flagsText(limitFlags(&l))

@@ -11,36 +11,37 @@ import (
 func TestLimitFlags(t *testing.T) {
 	t.Parallel()
 	rate := admin.Rate{Starts: 1, Per: time.Minute, Burst: 7}
-	was := admin.QueueLimits{Leased: 3, Rate: rate, KeyLeased: 2, PerKey: true}
+	was := admin.QueueLimits{Concurrency: 3, Rate: rate, KeyConcurrency: 2, PerKey: true}
 	for flags, want := range map[string]string{ // an exclamation mark is an error
-		"--leased 5":                      "--leased 5 --rate 1/m --burst 7 --per-key-leased 2",
-		"--rate 10/s":                     "--leased 3 --rate 10/s --burst 7 --per-key-leased 2",
-		"--burst 2 --rate 5/30s":          "--leased 3 --rate 5/30s --burst 2 --per-key-leased 2",
-		"--rate 5/36h":                    "--leased 3 --rate 5/1d12h --burst 7 --per-key-leased 2",
-		"--rate none":                     "--leased 3 --per-key-leased 2",
-		"--per-key-leased none":           "--leased 3 --rate 1/m --burst 7",
-		"--per-key-leased none --per-key": "--leased 3 --rate 1/m --burst 7 --per-key",
-		"--per-key=false":                 "--leased 3 --rate 1/m --burst 7",
-		"--per-key-rate 5/m --per-key-burst 2": "--leased 3 --rate 1/m --burst 7 --per-key-leased 2 --per-key-rate 5/m " +
-			"--per-key-burst 2",
-		"--off --per-key-rate 5/m":           "--per-key-rate 5/m --per-key-burst 1",
-		"--off --per-key-rate none":          "",
-		"--per-key-burst 2":                  "!",
-		"--per-key-rate 5":                   "!",
-		"--order skip":                       "--leased 3 --rate 1/m --burst 7 --per-key-leased 2 --order skip",
-		"--order none --per-key-leased none": "--leased 3 --rate 1/m --burst 7",
-		"--order strict":                     "!",
-		"--off":                              "",
-		"--off --leased 1":                   "--leased 1",
-		"--leased 0":                         "!",
-		"--per-key-leased -1":                "!",
-		"--leased many":                      "!",
-		"--rate 0/s":                         "!",
-		"--rate 10":                          "!",
-		"--rate 10/x":                        "!",
-		"--rate 10/0":                        "!",
-		"--burst 0":                          "!",
-		"--off --burst 2":                    "!",
+		"--concurrency 5":                      "--concurrency 5 --rate 1/m --burst 7 --per-key-concurrency 2",
+		"--rate 10/s":                          "--concurrency 3 --rate 10/s --burst 7 --per-key-concurrency 2",
+		"--burst 2 --rate 5/30s":               "--concurrency 3 --rate 5/30s --burst 2 --per-key-concurrency 2",
+		"--rate 5/36h":                         "--concurrency 3 --rate 5/1d12h --burst 7 --per-key-concurrency 2",
+		"--rate none":                          "--concurrency 3 --per-key-concurrency 2",
+		"--per-key-concurrency none":           "--concurrency 3 --rate 1/m --burst 7",
+		"--per-key-concurrency none --per-key": "--concurrency 3 --rate 1/m --burst 7 --per-key",
+		"--per-key=false":                      "--concurrency 3 --rate 1/m --burst 7",
+		"--per-key-rate 5/m --per-key-burst 2": "--concurrency 3 --rate 1/m --burst 7 --per-key-concurrency 2 " +
+			"--per-key-rate 5/m --per-key-burst 2",
+		"--off --per-key-rate 5/m":  "--per-key-rate 5/m --per-key-burst 1",
+		"--off --per-key-rate none": "",
+		"--per-key-burst 2":         "!",
+		"--per-key-rate 5":          "!",
+		"--order skip": "--concurrency 3 --rate 1/m --burst 7 --per-key-concurrency 2 " +
+			"--order skip",
+		"--order none --per-key-concurrency none": "--concurrency 3 --rate 1/m --burst 7",
+		"--order strict":           "!",
+		"--off":                    "",
+		"--off --concurrency 1":    "--concurrency 1",
+		"--concurrency 0":          "!",
+		"--per-key-concurrency -1": "!",
+		"--concurrency many":       "!",
+		"--rate 0/s":               "!",
+		"--rate 10":                "!",
+		"--rate 10/x":              "!",
+		"--rate 10/0":              "!",
+		"--burst 0":                "!",
+		"--off --burst 2":          "!",
 	} {
 		l, given, off := was, limitFlags(&admin.QueueLimits{}), false
 		given.BoolVar(&off, "off", false, "")

@@ -21,13 +21,13 @@ func TestLimitVerb(t *testing.T) {
 		json        map[string]any
 	}{
 		{"--create", "no limits", nil},
-		{"--create --leased 5", "--leased 5", map[string]any{"leased": 5.0}},
-		{"--rate 10/30s --burst 3", "--leased 5 --rate 10/30s --burst 3",
-			map[string]any{"leased": 5.0, "rate_starts": 10.0, "rate_per_seconds": 30.0, "rate_burst": 3.0}},
-		{"--leased none --rate none --per-key", "--per-key", map[string]any{"per_key": true}},
-		{"--per-key-leased 2 --per-key-rate 5/m --per-key-burst 4 --order skip",
-			"--per-key-leased 2 --per-key-rate 5/m --per-key-burst 4 --order skip", map[string]any{"per_key": true,
-				"key_leased": 2.0, "key_rate_starts": 5.0, "key_rate_per_seconds": 60.0, "key_rate_burst": 4.0,
+		{"--create --concurrency 5", "--concurrency 5", map[string]any{"concurrency": 5.0}},
+		{"--rate 10/30s --burst 3", "--concurrency 5 --rate 10/30s --burst 3",
+			map[string]any{"concurrency": 5.0, "rate_starts": 10.0, "rate_per_seconds": 30.0, "rate_burst": 3.0}},
+		{"--concurrency none --rate none --per-key", "--per-key", map[string]any{"per_key": true}},
+		{"--per-key-concurrency 2 --per-key-rate 5/m --per-key-burst 4 --order skip",
+			"--per-key-concurrency 2 --per-key-rate 5/m --per-key-burst 4 --order skip", map[string]any{"per_key": true,
+				"key_concurrency": 2.0, "key_rate_starts": 5.0, "key_rate_per_seconds": 60.0, "key_rate_burst": 4.0,
 				"order": "skip"}},
 		{"--off --create", "no limits", nil},
 	} {
@@ -45,7 +45,8 @@ func TestLimitVerb(t *testing.T) {
 			}
 		}
 	}
-	for flags, text := range map[string]string{"--leased 0": "--leased", "--rate 5": "--rate", "--burst 2": "--rate",
+	for flags, text := range map[string]string{
+		"--concurrency 0": "--concurrency", "--rate 5": "--rate", "--burst 2": "--rate",
 		"--order strict": "--order"} {
 		o := u.run(append([]string{"limit", "q", "--create", "--json"}, strings.Fields(flags)...)...)
 		if o.fails(exitUsage, text); o.out != "" {
@@ -62,12 +63,12 @@ func TestLimitsAreResetToDeclaredOnes(t *testing.T) {
 	c, err := dbq.Open(t.Context(), "sqlite:"+u.file("dbq.db"))
 	check.OK(t, err)
 	defer c.Close()
-	check.OK(t, admin.New(c).DeclareLimits(t.Context(), "q", admin.QueueLimits{Leased: 2}))
+	check.OK(t, admin.New(c).DeclareLimits(t.Context(), "q", admin.QueueLimits{Concurrency: 2}))
 	for _, step := range [][2]string{
-		{"", "--leased 2"},
-		{"--leased 5", "--leased 5 (set by an operator; a program declares --leased 2: dbq limit q --reset)"},
-		{"--off", "no limits (set by an operator; a program declares --leased 2: dbq limit q --reset)"},
-		{"--reset", "--leased 2"},
+		{"", "--concurrency 2"},
+		{"--concurrency 5", "--concurrency 5 (set by an operator; a program declares --concurrency 2: dbq limit q --reset)"},
+		{"--off", "no limits (set by an operator; a program declares --concurrency 2: dbq limit q --reset)"},
+		{"--reset", "--concurrency 2"},
 	} {
 		args := append([]string{"limit", "q"}, strings.Fields(step[0])...)
 		if got := u.run(args...).ok(); got != "q: "+step[1]+"\n" {

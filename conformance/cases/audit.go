@@ -96,7 +96,7 @@ func auditCut(t *test) {
 	}{
 		{"reject", func(_ string, id uuid.UUID) error { return ops.Operate(t.ctx, admin.Reject, id) }},
 		{"limit queue", func(queue string, _ uuid.UUID) error {
-			return ops.ConfigureLimits(t.ctx, queue, func(l *admin.QueueLimits) { l.Leased = 5 })
+			return ops.ConfigureLimits(t.ctx, queue, func(l *admin.QueueLimits) { l.Concurrency = 5 })
 		}},
 		{"pause queue", func(queue string, _ uuid.UUID) error { return ops.PauseQueue(t.ctx, queue) }},
 	} {

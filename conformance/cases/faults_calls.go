@@ -405,10 +405,10 @@ func cutBeforeReplace(t *test) {
 // limitedCalls are checkouts of queues with limits.
 func limitedCalls() []faultCall {
 	return []faultCall{
-		limitedCall("CheckoutLimited", admin.QueueLimits{Leased: 4, KeyLeased: 2,
+		limitedCall("CheckoutLimited", admin.QueueLimits{Concurrency: 4, KeyConcurrency: 2,
 			Rate:    admin.Rate{Starts: 1, Per: long, Burst: 5},
 			KeyRate: admin.Rate{Starts: 1, Per: long, Burst: 3}}),
-		limitedCall("CheckoutOrdered", admin.QueueLimits{Leased: 2, Order: admin.OrderBlock}),
+		limitedCall("CheckoutOrdered", admin.QueueLimits{Concurrency: 2, Order: admin.OrderBlock}),
 	}
 }
 
@@ -546,19 +546,19 @@ func limitsUsed(in []dbq.Task) (all limitUse, keys map[string]*limitUse) {
 func brokenLimit(l admin.QueueLimits, in []dbq.Task) string {
 	over := func(n, most int) bool { return most > 0 && n > most }
 	if l.Order != admin.OrderNone {
-		l.KeyLeased = 1
+		l.KeyConcurrency = 1
 	}
 	all, keys := limitsUsed(in)
 	switch {
-	case over(all.leased, l.Leased):
-		return fmt.Sprintf("%d tasks are leased, the limit is %d", all.leased, l.Leased)
+	case over(all.leased, l.Concurrency):
+		return fmt.Sprintf("%d tasks are leased, the limit is %d", all.leased, l.Concurrency)
 	case over(all.starts, l.Rate.Burst):
 		return fmt.Sprintf("%d tasks have started, the rate allows %d", all.starts, l.Rate.Burst)
 	}
 	for key, u := range keys {
 		switch {
-		case over(u.leased, l.KeyLeased):
-			return fmt.Sprintf("%d tasks of key %q are leased, the limit is %d", u.leased, key, l.KeyLeased)
+		case over(u.leased, l.KeyConcurrency):
+			return fmt.Sprintf("%d tasks of key %q are leased, the limit is %d", u.leased, key, l.KeyConcurrency)
 		case over(u.starts, l.KeyRate.Burst):
 			return fmt.Sprintf("%d tasks of key %q have started, the rate allows %d", u.starts, key, l.KeyRate.Burst)
 		}
@@ -581,7 +581,7 @@ func brokenLimit(l admin.QueueLimits, in []dbq.Task) string {
 // startable is how many tasks the limits allow to start now. Each waiting task must be due.
 func startable(l admin.QueueLimits, in []dbq.Task) (n int) {
 	if l.Order != admin.OrderNone {
-		l.KeyLeased = 1
+		l.KeyConcurrency = 1
 	}
 	left := func(n, most, used int) int {
 		if most == 0 {
@@ -591,9 +591,9 @@ func startable(l admin.QueueLimits, in []dbq.Task) (n int) {
 	}
 	all, keys := limitsUsed(in)
 	for _, u := range keys {
-		n += left(left(u.waiting, l.KeyLeased, u.leased), l.KeyRate.Burst, u.starts)
+		n += left(left(u.waiting, l.KeyConcurrency, u.leased), l.KeyRate.Burst, u.starts)
 	}
-	return left(left(n, l.Leased, all.leased), l.Rate.Burst, all.starts)
+	return left(left(n, l.Concurrency, all.leased), l.Rate.Burst, all.starts)
 }
 
 // workflowCalls are the enqueue of a workflow, and an operator's end of a leased task that another one needs.

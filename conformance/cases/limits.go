@@ -168,11 +168,12 @@ func (w *working) cancelling(id uuid.UUID) {
 }
 
 func limitNever(t *test) {
-	t.workLimited(admin.QueueLimits{Leased: 7}, func(int) string { return "" }, nil)
+	t.workLimited(admin.QueueLimits{Concurrency: 7}, func(int) string { return "" }, nil)
 }
 
 func limitKey(t *test) {
-	t.workLimited(admin.QueueLimits{KeyLeased: 2, Leased: 9}, func(i int) string { return fmt.Sprint("key ", i*i%9) }, nil)
+	t.workLimited(admin.QueueLimits{KeyConcurrency: 2, Concurrency: 9},
+		func(i int) string { return fmt.Sprint("key ", i*i%9) }, nil)
 }
 
 // workLimited drains a queue by several clients that do not always end their tasks, and checks its limits on leased
@@ -181,7 +182,7 @@ func (t *test) workLimited(l admin.QueueLimits, key func(i int) string, order fu
 	const clients, tasks = 5, 150
 	first := t.open()
 	t.limit(first, "q", l)
-	w := &working{limits: admin.QueueLimits{Leased: l.Leased, KeyLeased: l.KeyLeased}, order: order,
+	w := &working{limits: admin.QueueLimits{Concurrency: l.Concurrency, KeyConcurrency: l.KeyConcurrency}, order: order,
 		tasks: map[uuid.UUID]dbq.Task{}, fence: map[uuid.UUID]int64{}, ends: map[uuid.UUID]bool{}}
 	w.ids = t.enqueueMany(first.Queue("q"), tasks, func(i int, nt *dbq.NewTask) { nt.Key, nt.MaxAttempts = key(i), 1000 })
 	var done sync.Map
@@ -254,7 +255,7 @@ func (t *test) limited(l admin.QueueLimits) (*dbq.Client, *dbq.Queue) {
 }
 
 func limitTakeover(t *test) {
-	_, q := t.limited(admin.QueueLimits{Leased: 2})
+	_, q := t.limited(admin.QueueLimits{Concurrency: 2})
 	other := t.open().Queue(q.Name())
 	t.wantNone("of an empty queue", other) // so that its next checkouts do not search for expired leases first
 	t.enqueueMany(q, 5, nil)
@@ -270,7 +271,7 @@ func limitTakeover(t *test) {
 }
 
 func limitEnds(t *test) {
-	c, q := t.limited(admin.QueueLimits{Leased: 1})
+	c, q := t.limited(admin.QueueLimits{Concurrency: 1})
 	ends := map[string]func(task dbq.Task) error{
 		"cancel": func(task dbq.Task) error { return admin.New(c).Operate(t.ctx, admin.Cancel, task.ID) },
 		"revoke": func(task dbq.Task) error { return admin.New(c).Operate(t.ctx, admin.Revoke, task.ID) },
@@ -290,12 +291,12 @@ func limitEnds(t *test) {
 }
 
 func limitEdited(t *test) {
-	c, q := t.limited(admin.QueueLimits{Leased: 2})
+	c, q := t.limited(admin.QueueLimits{Concurrency: 2})
 	t.enqueueMany(q, 20, nil)
 	running := t.takeN(q, 2, long)
-	t.limit(c, q.Name(), admin.QueueLimits{Leased: 5})
+	t.limit(c, q.Name(), admin.QueueLimits{Concurrency: 5})
 	running = append(running, t.takeN(q, 3, long)...)
-	t.limit(c, q.Name(), admin.QueueLimits{Leased: 2})
+	t.limit(c, q.Name(), admin.QueueLimits{Concurrency: 2})
 	for _, task := range running {
 		t.wantNone("over a lowered limit", q)
 		if _, err := q.Extend(t.ctx, task.Lease, long); err != nil {
@@ -319,7 +320,7 @@ func limitEdited(t *test) {
 func limitDeclared(t *test) {
 	c := t.open()
 	ops, q := admin.New(c), c.Queue("limited "+uuid.NewString())
-	of := func(n int) admin.QueueLimits { return admin.QueueLimits{Leased: n} }
+	of := func(n int) admin.QueueLimits { return admin.QueueLimits{Concurrency: n} }
 	declare := func(n int) { t.must(ops.DeclareLimits(t.ctx, q.Name(), of(n))) }
 	want := func(what string, inForce, declared int) {
 		l, err := ops.QueueLimits(t.ctx, q.Name())
@@ -327,7 +328,7 @@ func limitDeclared(t *test) {
 		d, some, err := ops.DeclaredLimits(t.ctx, q.Name())
 		t.must(err)
 		if l != of(inForce) || d != of(declared) || some != (declared > 0) {
-			t.Errorf("%s: %+v are in force, %+v declared; want Leased %d and %d", what, l, d, inForce, declared)
+			t.Errorf("%s: %+v are in force, %+v declared; want a Concurrency of %d and %d", what, l, d, inForce, declared)
 		}
 	}
 	t.wantErr("a reset of what is not declared", ops.ResetLimits(t.ctx, q.Name()), dbq.ErrNotFound)
@@ -363,7 +364,7 @@ func limitDeclared(t *test) {
 }
 
 func limitOther(t *test) {
-	c, q := t.limited(admin.QueueLimits{Leased: 1})
+	c, q := t.limited(admin.QueueLimits{Concurrency: 1})
 	other := c.Queue(q.Name() + " other")
 	t.enqueueMany(other, 3, nil)
 	t.enqueueMany(q, 3, nil)
@@ -375,7 +376,7 @@ func limitOther(t *test) {
 }
 
 func limitPaused(t *test) {
-	c, q := t.limited(admin.QueueLimits{Leased: 1, PerKey: true})
+	c, q := t.limited(admin.QueueLimits{Concurrency: 1, PerKey: true})
 	t.enqueueMany(q, 3, nil)
 	t.must(admin.New(c).PauseQueue(t.ctx, q.Name()))
 	other := t.open().Queue(q.Name())
@@ -392,7 +393,7 @@ func limitBytes(t *test) {
 	for _, perKey := range []bool{false, true} {
 		c := t.open(dbq.WithMaxCheckoutBytes(1 << 20))
 		q := c.Queue("limited " + uuid.NewString())
-		t.limit(c, q.Name(), admin.QueueLimits{Leased: 10, PerKey: perKey})
+		t.limit(c, q.Name(), admin.QueueLimits{Concurrency: 10, PerKey: perKey})
 		t.enqueueMany(q, 5, func(i int, nt *dbq.NewTask) { nt.Payload = make([]byte, 400<<10) })
 		n := 0
 		t.eventually("all are handed out", func() bool {
@@ -467,8 +468,8 @@ func limitLockedDelays(t *test) {
 	}
 	var queues []queue
 	for i, l := range []admin.QueueLimits{
-		{Leased: 9}, {Rate: admin.Rate{Starts: 1, Per: long, Burst: 9}}, {PerKey: true}, {KeyLeased: 1},
-		{KeyLeased: 2, Leased: 9}, {Order: admin.OrderBlock}, {Order: admin.OrderSkip},
+		{Concurrency: 9}, {Rate: admin.Rate{Starts: 1, Per: long, Burst: 9}}, {PerKey: true}, {KeyConcurrency: 1},
+		{KeyConcurrency: 2, Concurrency: 9}, {Order: admin.OrderBlock}, {Order: admin.OrderSkip},
 	} {
 		q := c.Queue(fmt.Sprint("q", i))
 		t.limit(c, q.Name(), l)
@@ -531,7 +532,7 @@ func limitLockedMany(t *test) {
 			locked = 1100
 		}
 		q[name] = c.Queue(name)
-		t.limit(c, name, admin.QueueLimits{KeyLeased: 2})
+		t.limit(c, name, admin.QueueLimits{KeyConcurrency: 2})
 		t.enqueueMany(q[name], locked+free, func(i int, nt *dbq.NewTask) {
 			if nt.Key = key(min(i, locked)); i < locked {
 				nt.Reference = fmt.Sprint("locked ", i)
@@ -559,7 +560,7 @@ func limitLockedConnections(t *test) {
 	const conns, waiting, most = 4, 32, 3 * time.Second
 	c := t.openCallersPool(conns)
 	q, other := c.Queue("q"), c.Queue("other")
-	t.limit(c, q.Name(), admin.QueueLimits{Leased: waiting})
+	t.limit(c, q.Name(), admin.QueueLimits{Concurrency: waiting})
 	t.enqueueMany(q, waiting, nil)
 	lease := t.takeNew(other, dbq.NewTask{}, long).Lease
 	tx := t.lock("kv SET version = version WHERE name = 'q'")
@@ -586,7 +587,7 @@ func limitSilent(t *test) {
 	p, dsn := t.throughProxy()
 	c := t.openDSN(dsn)
 	q := c.Queue("q")
-	t.limit(c, q.Name(), admin.QueueLimits{Leased: checkouts})
+	t.limit(c, q.Name(), admin.QueueLimits{Concurrency: checkouts})
 	p.Stall()
 	ctx := sqlrun.WithPatience(t.ctx, func() time.Duration { return patience })
 	began := time.Now()
@@ -623,7 +624,7 @@ func (t *test) stalledBefore(k int, direct *dbq.Client) bool {
 	const stoppedFor = 20 * time.Second
 	p, dsn := t.throughProxy()
 	q := ownQueue(direct)
-	t.limit(direct, q.Name(), admin.QueueLimits{Leased: 100})
+	t.limit(direct, q.Name(), admin.QueueLimits{Concurrency: 100})
 	t.enqueueMany(q, 10, nil)
 	c := t.oneConnection(dsn)
 	rule := proxy.Rule{AtRequest: k, Stall: true}

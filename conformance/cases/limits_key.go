@@ -48,7 +48,7 @@ func keyRoundTrip(t *test) {
 func limitWhole(t *test) {
 	const keys, batch = 60, 100
 	for _, many := range []int{100, 600} { // which a checkout reads at once, or not
-		c, q := t.limited(admin.QueueLimits{KeyLeased: 2})
+		c, q := t.limited(admin.QueueLimits{KeyConcurrency: 2})
 		payloads := map[uuid.UUID][]byte{}
 		sizes := []int{0, 1, 999, 1000, 1001, 5000}
 		var ts []dbq.NewTask
@@ -193,7 +193,7 @@ func (t *test) serveInOneTurn(one, batch, times int) {
 
 func limitReplaced(t *test) {
 	const keys, each, clients, unique, atLeast = 100, 15, 3, 10, 2 * time.Second
-	c, first := t.limited(admin.QueueLimits{KeyLeased: 1})
+	c, first := t.limited(admin.QueueLimits{KeyConcurrency: 1})
 	keyOf := func(i int) string { return fmt.Sprintf("k%02d", i%keys) }
 	t.enqueueMany(first, keys*each, func(i int, nt *dbq.NewTask) { nt.Key = keyOf(i) })
 	var mu sync.Mutex
@@ -231,7 +231,7 @@ func limitReplaced(t *test) {
 
 func limitHot(t *test) {
 	for _, many := range []int{50, 1200} {
-		_, q := t.limited(admin.QueueLimits{KeyLeased: 1})
+		_, q := t.limited(admin.QueueLimits{KeyConcurrency: 1})
 		t.enqueueMany(q, many, func(_ int, nt *dbq.NewTask) { nt.Key = "hot" })
 		t.enqueueMany(q, 20, func(i int, nt *dbq.NewTask) { nt.Key = fmt.Sprint("k", i) })
 		keys := map[string]bool{}
@@ -245,7 +245,7 @@ func limitHot(t *test) {
 
 func limitNoKey(t *test) {
 	for _, many := range []int{3, 600} {
-		_, q := t.limited(admin.QueueLimits{KeyLeased: 1})
+		_, q := t.limited(admin.QueueLimits{KeyConcurrency: 1})
 		t.enqueueMany(q, many, func(_ int, nt *dbq.NewTask) { nt.Priority = 2; nt.Key = "hot" })
 		t.enqueueMany(q, 5, func(i int, nt *dbq.NewTask) { nt.Delay, nt.Priority = time.Nanosecond, i%2 })
 		n := 0
@@ -646,7 +646,7 @@ func limitOrderWakes(t *test) {
 func limitKilled(t *test) {
 	const keys, tasks, most = 6, 120, 4
 	c, q := t.openQueue()
-	t.limit(c, "q", admin.QueueLimits{Leased: most, Order: admin.OrderBlock})
+	t.limit(c, "q", admin.QueueLimits{Concurrency: most, Order: admin.OrderBlock})
 	ids := t.enqueueMany(q, tasks, func(i int, nt *dbq.NewTask) { nt.Key, nt.MaxAttempts = fmt.Sprint(i%keys), 1000 })
 	var ps []*process
 	start := func() {

@@ -96,7 +96,7 @@ func TestLimitsAreLockedForFiveRoundTrips(t *testing.T) {
 		c.DB().SetMaxOpenConns(1)
 		q := c.Queue("limited")
 		check.OK(t, admin.New(c).ConfigureLimits(t.Context(), q.Name(), func(l *admin.QueueLimits) {
-			l.Leased, l.KeyLeased = 100, 1
+			l.Concurrency, l.KeyConcurrency = 100, 1
 		}))
 		tasks := make([]dbq.NewTask, 60)
 		for i := range tasks {

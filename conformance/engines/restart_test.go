@@ -40,7 +40,7 @@ func TestRestart(t *testing.T) {
 		}
 	})
 	queues := []*dbq.Queue{c.Queue("plain"), c.Queue("limited")}
-	limit := func(l *admin.QueueLimits) { l.KeyLeased = 1 }
+	limit := func(l *admin.QueueLimits) { l.KeyConcurrency = 1 }
 	check.OK(t, admin.New(c).ConfigureLimits(t.Context(), "limited", limit))
 	var mu sync.Mutex
 	leases := map[string]int{} // each is handed to one handler; a lease that lapsed has another one of the same attempt

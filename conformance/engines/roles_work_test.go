@@ -285,7 +285,7 @@ func workAsOperator(ctx context.Context, u *roleUser, c *dbq.Client) error {
 		func() error { return ops.ConfigureQueue(ctx, "q", func(s *admin.QueueSettings) { s.MaxCheckout = 8 }) },
 		func() error {
 			rate := admin.Rate{Starts: 1, Per: time.Hour, Burst: 1}
-			return ops.ConfigureLimits(ctx, "q", func(l *admin.QueueLimits) { l.Leased, l.KeyRate = 8, rate })
+			return ops.ConfigureLimits(ctx, "q", func(l *admin.QueueLimits) { l.Concurrency, l.KeyRate = 8, rate })
 		},
 		func() error {
 			return ops.ConfigureLimits(ctx, "q", func(l *admin.QueueLimits) { l.KeyRate.Per = time.Second })

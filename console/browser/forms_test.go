@@ -58,17 +58,17 @@ func TestQueueIsPausedAndConfigured(t *testing.T) {
 
 		show()
 		p.unfold("#edit-limits")
-		p.fillIn("leased", "7")
-		p.fillIn("key_leased", "-1")
+		p.fillIn("running", "7")
+		p.fillIn("key_running", "-1")
 		p.do(chromedp.Click(chromedp.CSS(`form[action$="/queue/limits"] button`)),
-			chromedp.WaitVisible(chromedp.CSS("#key_leased-error")))
-		if got := value[string](p, `document.querySelector("#f-leased").value`); got != "7" {
+			chromedp.WaitVisible(chromedp.CSS("#key_running-error")))
+		if got := value[string](p, `document.querySelector("#f-running").value`); got != "7" {
 			t.Errorf("a refused form has %q leased tasks, want 7", got)
 		}
 		if value[bool](p, "'htmx' in window") { // axe needs scripts
 			p.clean("refused limits")
 		}
-		p.fillIn("key_leased", "2")
+		p.fillIn("key_running", "2")
 		p.press(`form[action$="/queue/limits"] button`)
 		p.recorded("limit queue", "")
 		show()
@@ -92,11 +92,11 @@ func TestQueueIsPausedAndConfigured(t *testing.T) {
 		want := admin.QueueSettings{Concurrency: 3, DeadLetter: "letters", History: dbq.HistoryFailures, NoStatistics: true,
 			Retention: dbq.Retention{Completed: 7 * 24 * time.Hour, Poison: 30 * 24 * time.Hour, Attempts: dbq.Forever,
 				Archive: true}}
-		if info.Limits.Leased != 7 || info.Limits.KeyLeased != 2 || info.Settings != want {
+		if info.Limits.Concurrency != 7 || info.Limits.KeyConcurrency != 2 || info.Settings != want {
 			t.Errorf("the queue is %+v, want the settings %+v", info, want)
 		}
 
-		ops, declared := admin.New(p.client), admin.QueueLimits{Leased: 77}
+		ops, declared := admin.New(p.client), admin.QueueLimits{Concurrency: 77}
 		p.must(ops.DeclareLimits(t.Context(), name, declared))
 		show()
 		p.press(`form[action$="/queue/limits/reset"] button`)

@@ -14,7 +14,7 @@ import (
 // limitAPI allows ten calls of the partner's API in a second, up to five of them at once, by all workers together.
 func limitAPI(ctx context.Context, c *dbq.Client) error {
 	return admin.New(c).DeclareLimits(ctx, "partner-api", admin.QueueLimits{
-		Rate: admin.Rate{Starts: 10, Per: time.Second, Burst: 5}, Leased: 5,
+		Rate: admin.Rate{Starts: 10, Per: time.Second, Burst: 5}, Concurrency: 5,
 	})
 }
 

@@ -283,7 +283,7 @@ func (s *site) operation(method, path string) {
 		`{"filter":{"queue":"ours","workflow":"` + s.ids["large"] + `"},"limit":10,"dry_run":true}`,
 		`{"payload":"x","id":"` + s.ids["theirs"] + `"}`, `{"tasks":[{"reference":"x"}]}`, `{"wait_seconds":0.001}`,
 		`{"settlements":[{` + lease + `,"outcome":"complete"}]}`, `{"leases":[{` + lease + `}]}`,
-		`{"max_checkout":3}`, `{"leased":3}`, `{"worker":"x","command":"stop"}`, `{"every_seconds":60}`,
+		`{"max_checkout":3}`, `{"concurrency":3}`, `{"worker":"x","command":"stop"}`, `{"every_seconds":60}`,
 		`{"queue":"ours","every_seconds":60}`, `{"queue":"theirs","every_seconds":60}`,
 		`{"queue":"ours","every_seconds":60,"keep_payload":true}`, `{"steps":[{"name":"a","queue":"theirs"}]}`,
 	} {

@@ -146,8 +146,8 @@ func (f *filler) limits(ctx context.Context) error {
 			admin.Reason("sample data"))
 	}
 	return errors.Join(
-		set(mail, admin.QueueLimits{KeyLeased: 3}),
-		set(images, admin.QueueLimits{Leased: 3}),
+		set(mail, admin.QueueLimits{KeyConcurrency: 3}),
+		set(images, admin.QueueLimits{Concurrency: 3}),
 		set(webhooks, admin.QueueLimits{Rate: admin.Rate{Starts: 120, Per: time.Minute, Burst: 20}}),
 	)
 }

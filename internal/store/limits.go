@@ -23,12 +23,12 @@ import (
 
 // Limits are the limits of a queue. The zero value is none.
 type Limits struct {
-	Leased    int  // tasks in PROCESSING; 0 is no limit
-	Rate      Rate // starts
-	PerKey    bool // the keys are served in turn
-	KeyLeased int  // tasks of each key in PROCESSING; 0 is no limit
-	KeyRate   Rate // starts of each key
-	Order     Order
+	Concurrency    int  // tasks in PROCESSING; 0 is no limit
+	Rate           Rate // starts
+	PerKey         bool // the keys are served in turn
+	KeyConcurrency int  // tasks of each key in PROCESSING; 0 is no limit
+	KeyRate        Rate // starts of each key
+	Order          Order
 }
 
 // Order is whether the tasks of each key run one after the other, in the order of their ids.
@@ -56,7 +56,7 @@ func (l Limits) perKey() int {
 	if l.Order != OrderNone {
 		return 1
 	}
-	return l.KeyLeased
+	return l.KeyConcurrency
 }
 
 // The largest numbers of a limit.
@@ -69,11 +69,11 @@ const (
 // Check returns ErrOption for limits that are out of range.
 func (l Limits) Check() error {
 	switch {
-	case l.Leased < 0 || l.Leased > maxLeased:
-		return fmt.Errorf("%w: %d leased tasks; a limit is 1 to %d, or 0 for none", errs.ErrOption, l.Leased, maxLeased)
-	case l.KeyLeased < 0 || l.KeyLeased > maxLeased:
+	case l.Concurrency < 0 || l.Concurrency > maxLeased:
+		return fmt.Errorf("%w: %d leased tasks; a limit is 1 to %d, or 0 for none", errs.ErrOption, l.Concurrency, maxLeased)
+	case l.KeyConcurrency < 0 || l.KeyConcurrency > maxLeased:
 		return fmt.Errorf("%w: %d tasks of a key leased; a limit is 1 to %d, or 0 for none",
-			errs.ErrOption, l.KeyLeased, maxLeased)
+			errs.ErrOption, l.KeyConcurrency, maxLeased)
 	case l.Order != OrderNone && l.Order != OrderBlock && l.Order != OrderSkip:
 		return fmt.Errorf("%w: an order %q; it is %q, %q or none", errs.ErrOption, l.Order, OrderBlock, OrderSkip)
 	}
@@ -88,30 +88,30 @@ func (l Limits) Check() error {
 
 // LimitFields are limits as JSON, which the HTTP API has too. The tags are its limits.
 type LimitFields struct {
-	Leased        int              `json:"leased,omitempty" minimum:"0"`
-	RateStarts    int              `json:"rate_starts,omitempty" minimum:"0"`
-	RatePer       duration.Seconds `json:"rate_per_seconds,omitempty" minimum:"0"`
-	RateBurst     int              `json:"rate_burst,omitempty" minimum:"0"`
-	PerKey        bool             `json:"per_key,omitempty"`
-	KeyLeased     int              `json:"key_leased,omitempty" minimum:"0"`
-	KeyRateStarts int              `json:"key_rate_starts,omitempty" minimum:"0"`
-	KeyRatePer    duration.Seconds `json:"key_rate_per_seconds,omitempty" minimum:"0"`
-	KeyRateBurst  int              `json:"key_rate_burst,omitempty" minimum:"0"`
-	Order         Order            `json:"order,omitempty" enum:"block,skip,"`
+	Concurrency    int              `json:"concurrency,omitempty" minimum:"0"`
+	RateStarts     int              `json:"rate_starts,omitempty" minimum:"0"`
+	RatePer        duration.Seconds `json:"rate_per_seconds,omitempty" minimum:"0"`
+	RateBurst      int              `json:"rate_burst,omitempty" minimum:"0"`
+	PerKey         bool             `json:"per_key,omitempty"`
+	KeyConcurrency int              `json:"key_concurrency,omitempty" minimum:"0"`
+	KeyRateStarts  int              `json:"key_rate_starts,omitempty" minimum:"0"`
+	KeyRatePer     duration.Seconds `json:"key_rate_per_seconds,omitempty" minimum:"0"`
+	KeyRateBurst   int              `json:"key_rate_burst,omitempty" minimum:"0"`
+	Order          Order            `json:"order,omitempty" enum:"block,skip,"`
 }
 
 // Fields returns the limits as JSON has them.
 func (l Limits) Fields() LimitFields {
 	return LimitFields{
-		l.Leased, l.Rate.Starts, duration.Seconds(l.Rate.Per), l.Rate.Burst,
-		l.PerKey || l.perKey() > 0 || l.KeyRate != (Rate{}), l.KeyLeased,
+		l.Concurrency, l.Rate.Starts, duration.Seconds(l.Rate.Per), l.Rate.Burst,
+		l.PerKey || l.perKey() > 0 || l.KeyRate != (Rate{}), l.KeyConcurrency,
 		l.KeyRate.Starts, duration.Seconds(l.KeyRate.Per), l.KeyRate.Burst, l.Order,
 	}
 }
 
 // Limits is the reverse of Limits.Fields.
 func (f LimitFields) Limits() Limits {
-	return Limits{f.Leased, Rate{f.RateStarts, time.Duration(f.RatePer), f.RateBurst}, f.PerKey, f.KeyLeased,
+	return Limits{f.Concurrency, Rate{f.RateStarts, time.Duration(f.RatePer), f.RateBurst}, f.PerKey, f.KeyConcurrency,
 		Rate{f.KeyRateStarts, time.Duration(f.KeyRatePer), f.KeyRateBurst}, f.Order}
 }
 

@@ -191,7 +191,7 @@ func (c *checkoutWithin) leaseDue(ctx context.Context) error {
 		return nil
 	}
 	leased, perKey := 0, map[string]int{}
-	if c.limits.Leased > 0 || c.limits.perKey() > 0 {
+	if c.limits.Concurrency > 0 || c.limits.perKey() > 0 {
 		text := c.s.sql.Texts.Busy
 		if c.limits.PerKey {
 			text = c.s.sql.Texts.BusyKeys
@@ -205,8 +205,8 @@ func (c *checkoutWithin) leaseDue(ctx context.Context) error {
 			perKey[keyOf(b.Key)] = int(b.Tasks)
 		}
 	}
-	if c.limits.Leased > 0 {
-		n = min(n, c.limits.Leased-leased)
+	if c.limits.Concurrency > 0 {
+		n = min(n, c.limits.Concurrency-leased)
 	}
 	if n <= 0 {
 		return nil

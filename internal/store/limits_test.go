@@ -84,7 +84,7 @@ func TestRateAllowsItsBurstAtOnce(t *testing.T) {
 func TestLimitsAreChecked(t *testing.T) {
 	t.Parallel()
 	for _, l := range []Limits{
-		{Leased: -1}, {Leased: maxLeased + 1}, {KeyLeased: -1}, {KeyLeased: maxLeased + 1},
+		{Concurrency: -1}, {Concurrency: maxLeased + 1}, {KeyConcurrency: -1}, {KeyConcurrency: maxLeased + 1},
 		{Rate: Rate{0, time.Second, 1}}, {Rate: Rate{maxStarts + 1, time.Second, 1}}, {Rate: Rate{1, 0, 1}},
 		{Rate: Rate{1, time.Millisecond - 1, 1}}, {Rate: Rate{1, maxRatePer + 1, 1}}, {Rate: Rate{1, time.Second, 0}},
 		{Rate: Rate{1, time.Second, maxStarts + 1}}, {Rate: Rate{1, maxRatePer, maxStarts}},
@@ -96,7 +96,7 @@ func TestLimitsAreChecked(t *testing.T) {
 	}
 	rate := Rate{maxStarts, maxRatePer, maxStarts}
 	most := Limits{maxLeased, rate, true, maxLeased, rate, OrderSkip}
-	for _, l := range []Limits{{}, {Leased: 1}, most} {
+	for _, l := range []Limits{{}, {Concurrency: 1}, most} {
 		if got := l.Fields().Limits(); got != l || got.Check() != nil {
 			t.Errorf("%+v is stored and read as %+v, %v", l, got, got.Check())
 		}
