@@ -70,8 +70,9 @@ type Verdict struct {
 	FirstTask  uuid.UUID `json:"first_task_id,omitzero"`
 	// NextDue is how long it is until a task is due, for CauseNotDue if that is known.
 	NextDue time.Duration `json:"-"`
-	// Drain is how long it is until all due tasks have started: by the rate of the queue if that is the cause, and
-	// otherwise at the pace of the last 10 minutes. It is 0 if it is not known. With AtLeast, it can be longer.
+	// Drain is how long it is until all due tasks have started: by the rate of the queue, less what is enqueued, if that
+	// is the cause, and otherwise at the pace of the last 10 minutes. It is 0 if it is not known, or if the queue grows.
+	// With AtLeast, it can be longer.
 	Drain time.Duration `json:"-"`
 
 	reason string             // the sentence of Answer about the cause

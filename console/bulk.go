@@ -1,14 +1,14 @@
 package console
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
 	"time"
 
-	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/access"
 	"github.com/dbq-go/dbq/state"
 	"github.com/dbq-go/dbq/workflow"
 	"github.com/google/uuid"
@@ -85,22 +85,22 @@ func (v *visit) chosenTasks() (ids []uuid.UUID, err error) {
 	return ids, nil
 }
 
-// movable returns the chosen tasks whose state allows the event. The user must be allowed to apply it to each of them:
+// movable returns the chosen tasks whose state allows the event. The user must be allowed to apply it to their queues:
 // anyone can write the ids of other tasks.
 func (v *visit) movable(page *bulkView) (ids []uuid.UUID, err error) {
-	for _, id := range page.Chosen {
-		t, err := v.db.client.Get(v.ctx(), id)
-		switch {
-		case errors.Is(err, dbq.ErrNotFound): // it was removed meanwhile
+	rows, err := access.Of(v.db.client).Store.RowsOf(v.ctx(), page.Chosen)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rows {
+		if !v.may(auth.Read, r.Queue) { // it does not exist for this user
 			continue
-		case err != nil:
+		}
+		if err := v.need(actionOf(page.Event.Event), r.Queue); err != nil {
 			return nil, err
 		}
-		if err := v.need(actionOf(page.Event.Event), t.Queue); err != nil {
-			return nil, err
-		}
-		if page.Event.Allows(t.State, t.Parked()) {
-			ids = append(ids, id)
+		if page.Event.Allows(r.State, r.Due == nil) {
+			ids = append(ids, r.ID)
 		}
 	}
 	return ids, nil
@@ -208,7 +208,7 @@ func (c *Console) bulk(v *visit) error {
 		return nil
 	}
 	to := v.path("tasks", page.Selection.fields()...)
-	if s := page.Selection; s.Alike != "" { // of which nothing is left
+	if s := page.Selection; s.Alike != "" && len(page.Chosen) == 0 { // of which nothing is left
 		to = v.path("poison", "queue", s.Queue, "since", s.Since)
 	}
 	return v.done(to, changed(page.Done)+verbs[page.Event.Event].Past+".")

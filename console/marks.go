@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
 	"github.com/google/uuid"
@@ -15,12 +16,30 @@ type mark struct {
 	Icon, What string
 }
 
+// marks are those of a time, the newest first.
+type marks struct {
+	List []mark
+	More bool // there may be earlier ones
+}
+
 // mostMarks is how many marks the plots have: more lines would hide theirs.
 const mostMarks = 20
 
-// marks returns what has happened to a queue since a time, the newest first: when its workers started and, for users
-// who may read the audit, what operators changed in more than one task.
-func (v *visit) marks(queue string, since time.Time, workers []admin.WorkerInfo) (out []mark, err error) {
+// Title returns how many marks there are.
+func (m marks) Title() string {
+	switch {
+	case m.More:
+		return "The latest " + number(len(m.List)) + " changes in this time"
+	case len(m.List) == 1:
+		return "One change in this time"
+	}
+	return number(len(m.List)) + " changes in this time"
+}
+
+// marks returns what has happened to a queue since a time: when its workers started and, for users who may read the
+// audit, what operators changed, but for changes of single tasks. It returns nil if there is nothing.
+func (v *visit) marks(queue string, since time.Time, workers []admin.WorkerInfo) (*marks, error) {
+	var out marks
 	starts := map[time.Time]int{}
 	for _, w := range workers {
 		if w.Started.After(since) {
@@ -32,13 +51,14 @@ func (v *visit) marks(queue string, since time.Time, workers []admin.WorkerInfo)
 		if n > 1 {
 			what = number(n) + " workers started"
 		}
-		out = append(out, mark{at, "play", what})
+		out.List = append(out.List, mark{at, "play", what})
 	}
 	if v.may(auth.Administer, queue) {
-		found, err := v.db.admin.Audit(v.ctx(), admin.AuditFilter{Queue: queue, Since: since, Limit: pageSize})
+		found, err := v.db.admin.Audit(v.ctx(), admin.AuditFilter{Queue: queue, Since: since, Limit: dbq.MaxCheckout})
 		if err != nil {
 			return nil, err
 		}
+		out.More = found.More
 		for _, e := range v.sees().Audit(found.Entries) {
 			if e.TaskID != uuid.Nil {
 				continue
@@ -47,9 +67,14 @@ func (v *visit) marks(queue string, since time.Time, workers []admin.WorkerInfo)
 			if e.Reason != "" {
 				what += ", “" + e.Reason + "”"
 			}
-			out = append(out, mark{e.At, "user", what})
+			out.List = append(out.List, mark{e.At, "user", what})
 		}
 	}
-	slices.SortFunc(out, func(a, b mark) int { return b.At.Compare(a.At) })
-	return out[:min(len(out), mostMarks)], nil
+	if len(out.List) == 0 {
+		return nil, nil
+	}
+	slices.SortFunc(out.List, func(a, b mark) int { return b.At.Compare(a.At) })
+	out.More = out.More || len(out.List) > mostMarks
+	out.List = out.List[:min(len(out.List), mostMarks)]
+	return &out, nil
 }

@@ -45,7 +45,7 @@ func (v *visit) showQueue(again refusal) error {
 		Why      admin.Verdict
 		Notes    []finding
 		Series   series
-		Marks    []mark
+		Marks    *marks
 		Whole    bool
 		Unknown  bool // it may be misspelled
 		Near     []hit

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -102,17 +101,18 @@ func (c *Console) schedulePage(v *visit) error {
 	return nil
 }
 
-// runsShown is how many runs the page of a schedule lists, and runsRead among how many of the newest tasks.
-const runsShown, runsRead = 20, 500
+// runsShown is how many runs the page of a schedule lists.
+const runsShown = 20
 
-// runs returns the latest tasks of a schedule, the newest first. No index has them: their reference begins with the
-// name of the schedule.
+// runs returns the tasks of the latest times of a schedule, the newest first.
 func (v *visit) runs(s schedule.Info) (out []dbq.Task, err error) {
-	found, err := v.db.admin.List(v.ctx(), admin.Filter{
-		Queue: s.Queue, Kind: s.Task.Kind, NewestFirst: true, Limit: runsRead,
-	})
-	for _, t := range found.Tasks {
-		if strings.HasPrefix(t.Reference, "schedule:"+s.Name+":") && len(out) < runsShown {
+	references, err := s.References(runsShown)
+	for _, reference := range references {
+		found, err := v.db.admin.List(v.ctx(), admin.Filter{Queue: s.Queue, Reference: reference, Limit: 1})
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range found.Tasks {
 			v.sees().Task(&t)
 			out = append(out, t)
 		}

@@ -3,15 +3,18 @@ package console_test
 import (
 	"html"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/console"
+	"github.com/dbq-go/dbq/dbqtest"
 	"github.com/dbq-go/dbq/internal/check"
 	"github.com/dbq-go/dbq/redaction"
 	"github.com/dbq-go/dbq/schedule"
+	"github.com/google/uuid"
 )
 
 var hiddenRevision = regexp.MustCompile(`name="revision" value="([^"]+)"`)
@@ -176,20 +179,37 @@ func TestScheduleOfAHiddenPayloadKeepsItsQueue(t *testing.T) {
 	s.shows(page, "The queue and the kind must stay")
 }
 
-// TestScheduleShowsItsLatestRuns: its page lists the tasks that it has enqueued, and no others of their kind.
+// TestScheduleShowsItsLatestRuns: its page lists the tasks of its latest times, and no others of their kind.
 func TestScheduleShowsItsLatestRuns(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, ann)
-	check.OK(t, schedule.New(s.client).Put(t.Context(), schedule.Schedule{
-		Name: "nightly", Cron: "30 2 * * *", Queue: "reports", Task: dbq.NewTask{Kind: "report"},
-	}))
+	db := dbqtest.New(t)
+	s, all := serve(t, db.Client, ann, ""), schedule.New(db.Client)
+	for _, name := range []string{"nightly", "nightly:2"} {
+		check.OK(t, all.Put(t.Context(), schedule.Schedule{
+			Name: name, Every: time.Hour, Queue: "reports", Task: dbq.NewTask{Kind: "report"},
+		}))
+	}
 	page := s.get(200, "/db/shop/schedule", "name", "nightly")
 	s.hides(page, "Latest runs")
-	ran := s.poison("reports", dbq.NewTask{Kind: "report", Reference: "schedule:nightly:20260101T023000Z"}, "refused")
-	later := s.enqueue("reports", dbq.NewTask{Kind: "report", Reference: "schedule:nightly:20260102T023000Z"})
-	other := s.enqueue("reports", dbq.NewTask{Kind: "report", Reference: "schedule:nightly2:20260101T023000Z"})
-	byHand := s.enqueue("reports", dbq.NewTask{Kind: "report"})
+	for range 22 {
+		db.Advance(time.Hour)
+		db.Fire(all)
+	}
+	s.enqueue("reports", dbq.NewTask{Kind: "report"})
 	page = s.get(200, "/db/shop/schedule", "name", "nightly")
-	s.shows(page, "Latest runs", ran.ID.String()+`">Poisoned</a>`, later.ID.String()+`">Waiting</a>`)
-	s.hides(page, other.ID.String(), byHand.ID.String())
+	runs := regexp.MustCompile(`/task/([0-9a-f-]+)">Waiting</a>`).FindAllStringSubmatch(page, -1)
+	if len(runs) != 20 {
+		t.Fatalf("the page has %d runs, want 20: %s", len(runs), page)
+	}
+	stored, err := all.Get(t.Context(), "nightly")
+	check.OK(t, err)
+	if runs[0][1] != stored.LastTaskID.String() {
+		t.Errorf("the first run is %s, want the last task %s", runs[0][1], stored.LastTaskID)
+	}
+	for _, run := range runs {
+		task := s.task(dbq.Enqueued{ID: uuid.MustParse(run[1])})
+		if !strings.HasPrefix(task.Reference, "schedule:nightly:20") {
+			t.Errorf("a run has the reference %s", task.Reference)
+		}
+	}
 }

@@ -214,10 +214,16 @@ func (s *Schedules) changed(ctx context.Context, r store.Record) bool {
 	return err == nil && (!exists || now.Version != r.Version)
 }
 
+// stampOf writes a scheduled time.
+func stampOf(at time.Time) string { return at.UTC().Format(time.RFC3339Nano) }
+
+// reference returns the reference of the task of one time.
+func (d *Schedule) reference(at time.Time) string { return "schedule:" + d.Name + ":" + stampOf(at) }
+
 // taskFor returns the task of one time.
 func (d *Schedule) taskFor(at time.Time) dbq.NewTask {
-	t, stamp := d.Task, at.UTC().Format(time.RFC3339Nano)
-	t.Reference = "schedule:" + d.Name + ":" + stamp
+	t, stamp := d.Task, stampOf(at)
+	t.Reference = d.reference(at)
 	t.Headers = maps.Clone(t.Headers)
 	if t.Headers == nil {
 		t.Headers = map[string]string{}

@@ -104,6 +104,35 @@ func (i Info) Times(now time.Time, n int) ([]time.Time, error) {
 	return following(c, now, n)
 }
 
+// References returns the references of the tasks of up to n scheduled times until Last, the newest first. They are
+// those of its times as it is now: a change of its times, and times that it skipped, leave references without a task.
+// If it fires irregularly, there can be fewer. References returns dbq.ErrOption unless n is 1 to MaxTimes / 2.
+func (i Info) References(n int) (out []string, err error) {
+	if err := bounds.Range("the number of references", n, 1, MaxTimes/2, errs.ErrOption); err != nil || i.Last.IsZero() {
+		return nil, err
+	}
+	later, err := Preview(i.Schedule, i.Last, 3)
+	if err != nil {
+		return nil, err
+	}
+	times := []time.Time{i.Last}
+	if len(later) > 0 {
+		gap := later[0].Sub(i.Last)
+		for k := 1; k < len(later); k++ {
+			gap = min(gap, later[k].Sub(later[k-1]))
+		}
+		if times, err = Preview(i.Schedule, i.Last.Add(-time.Duration(n)*gap), 2*n); err != nil {
+			return nil, err
+		}
+	}
+	for _, at := range slices.Backward(times) {
+		if !at.After(i.Last) && len(out) < n {
+			out = append(out, i.reference(at))
+		}
+	}
+	return out, nil
+}
+
 // following returns the first n times after t, or fewer.
 func following(c clock, t time.Time, n int) (out []time.Time, err error) {
 	if err := bounds.Range("the number of times", n, 0, MaxTimes, errs.ErrOption); err != nil {

@@ -2,6 +2,7 @@ package schedule_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -88,6 +89,47 @@ func TestPreviewIsBounded(t *testing.T) {
 			if _, err := schedule.Preview(d, from, n); !errors.Is(err, dbq.ErrOption) {
 				t.Errorf("%d times: %v, want ErrOption", n, err)
 			}
+		}
+	}
+}
+
+// TestReferencesOfPastTimes: they are those of the tasks that a schedule has enqueued, however regularly it fires.
+func TestReferencesOfPastTimes(t *testing.T) {
+	t.Parallel()
+	last := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC) // a Monday
+	day := func(days int) string {
+		return "schedule:s:" + last.AddDate(0, 0, -days).Format(time.RFC3339Nano)
+	}
+	for name, c := range map[string]struct {
+		of   schedule.Schedule
+		want []string
+	}{
+		"every": {schedule.Schedule{Every: 24 * time.Hour}, []string{day(0), day(1), day(2)}},
+		"cron":  {schedule.Schedule{Cron: "0 9 * * *"}, []string{day(0), day(1), day(2)}},
+		// Of the three days before a Monday, two have no time.
+		"weekdays": {schedule.Schedule{Cron: "0 9 * * 1-5"}, []string{day(0)}},
+		"at":       {schedule.Schedule{At: last}, []string{day(0)}},
+		"bursts":   {schedule.Schedule{Cron: "58,59 8 * * *"}, nil},
+	} {
+		c.of.Name, c.of.Queue = "s", "q"
+		i := schedule.Info{Schedule: c.of, Last: last}
+		if name == "bursts" {
+			i.Last = last.Add(-time.Minute)
+			for _, minutes := range []int{0, 1} {
+				c.want = append(c.want, "schedule:s:"+i.Last.Add(-time.Duration(minutes)*time.Minute).Format(time.RFC3339Nano))
+			}
+		}
+		got, err := i.References(3)
+		if err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q: %v", name, got, c.want, err)
+		}
+	}
+	if got, err := (schedule.Info{}).References(3); len(got) > 0 || err != nil {
+		t.Errorf("a schedule that never fired has %q: %v", got, err)
+	}
+	for _, n := range []int{0, schedule.MaxTimes} {
+		if _, err := (schedule.Info{}).References(n); !errors.Is(err, dbq.ErrOption) {
+			t.Errorf("%d references: %v", n, err)
 		}
 	}
 }

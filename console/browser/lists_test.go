@@ -46,16 +46,17 @@ func TestTasksAreFilteredAndPaged(t *testing.T) {
 			!strings.Contains(url, "kind=odd") {
 			t.Errorf("the address %q does not have the filter", url)
 		}
-		newest := p.rows()
+		names := func() []string { return p.column(1) }
+		newest := names()
 		for value[bool](p, `document.querySelector("a[rel=next]") !== null`) {
 			p.follow("a[rel=next]")
-			newest = append(newest, p.rows()...)
+			newest = append(newest, names()...)
 		}
 		p.do(chromedp.Navigate(p.url + "tasks?order=oldest&kind=odd&queue=" + name))
-		oldest := p.rows()
+		oldest := names()
 		for value[bool](p, `document.querySelector("a[rel=next]") !== null`) {
 			p.follow("a[rel=next]")
-			oldest = append(oldest, p.rows()...)
+			oldest = append(oldest, names()...)
 		}
 		slices.Reverse(newest)
 		if len(oldest) != len(all)/2 || !slices.Equal(newest, oldest) {
@@ -167,7 +168,7 @@ func TestTasksAreChosenByBoxAndKey(t *testing.T) {
 	says("50 chosen tasks:")
 	p.do(chromedp.Click(chromedp.CSS("#all")))
 	says(all)
-	p.do(chromedp.KeyEvent("x"), chromedp.Click(chromedp.CSS(`tbody tr:nth-child(3) [name="task"]`)))
+	p.do(chromedp.KeyEvent("kx"), chromedp.Click(chromedp.CSS(`tbody tr:nth-child(3) [name="task"]`)))
 	says("2 chosen tasks:")
 	p.clean("chosen tasks")
 	p.follow(`#act [value="cancel"]`)

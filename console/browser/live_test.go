@@ -5,11 +5,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
-	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/dbqtest"
+	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/control"
 )
 
 // session authenticates everyone as an administrator until it ends.
@@ -39,7 +41,10 @@ func TestTroubleAppearsWithTheRefreshOfAnyPage(t *testing.T) {
 	p := open(t)
 	p.do(chromedp.Navigate(p.url), chromedp.Navigate(p.url+"workers"))
 	before := value[string](p, `document.querySelector("#trouble .n").textContent`)
-	p.taskIn(dbq.StatePoison, false)
+	gone := control.Worker{ID: "gone", Queue: "mail", State: control.WorkerRunning, Started: time.Now()}
+	if err := access.Of(p.client).Control.Announce(t.Context(), gone, time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
 	p.until(`document.querySelector("#trouble .n").textContent !== "` + before + `"`)
 	badge := value[string](p, `document.querySelector("#trouble .n").textContent`)
 	if title := value[string](p, "document.title"); !strings.HasPrefix(title, "("+badge+") ") {

@@ -51,7 +51,6 @@ function live() {
 function start() {
   zone();
   live();
-  scope(); // a browser restores what was chosen
   setInterval(relativeTimes, 5000);
   const more = document.querySelector("form[data-continue]");
   if (more) setTimeout(() => more.requestSubmit(), 300);
@@ -133,7 +132,7 @@ function key(event) {
   }
   if (event.key === "k" && (event.ctrlKey || event.metaKey)) { search(event); return; }
   if (event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.target.closest("input, textarea, select, dialog")) return;
+  if (event.target.closest("input:not([type=checkbox]), textarea, select, dialog")) return;
   const went = Date.now() - chord < 1500;
   chord = 0;
   if (went) {
@@ -212,4 +211,5 @@ document.addEventListener("htmx:finally:request", (event) => {
 });
 
 start();
+addEventListener("pageshow", scope); // by then, a browser that went back has restored what was chosen
 document.addEventListener("keydown", key);

@@ -47,7 +47,8 @@
     ctx.setLineDash([3 * devicePixelRatio, 3 * devicePixelRatio]);
     ctx.beginPath();
     for (const time of document.querySelectorAll("#marks time")) {
-      const at = Date.parse(time.dateTime) / 1000;
+      let at = Date.parse(time.dateTime) / 1000;
+      if (max >= u.data[0].at(-1)) at = Math.min(at, max); // in the period that has not ended
       if (at < min || at > max) continue;
       const x = Math.round(u.valToPos(at, "x", true));
       ctx.moveTo(x, bbox.top);
@@ -64,7 +65,7 @@
     const axis = { stroke: token("--muted"), grid: { stroke: token("--line"), width: 1 } };
     return {
       width: figure.clientWidth, height,
-      cursor: { drag: { x: true, y: false }, sync: { key: "plots" } }, // a double click shows the whole time again
+      cursor: { drag: { x: true, y: false, dist: 8 }, sync: { key: "plots" } }, // a double click shows all again
       hooks: { drawAxes: [(u) => drawMarks(u, token("--muted"))] },
       scales: { y: { range: (u, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
       axes: [{ ...axis, values: times }, { ...axis, size: 62, values: (u, ticks) => ticks.map(write) }],
@@ -91,7 +92,7 @@
       const { plot } = before, { min, max } = plot.scales.x, [shown] = plot.data;
       const whole = min <= shown[0] && max >= shown.at(-1);
       plot.setData(columns(table, of), whole); // a part that someone looks at stays
-      if (!whole) plot.redraw();
+      if (!whole) { plot.redraw(); plot.setLegend(); }
       before.read = region.dataset.read;
       return;
     }

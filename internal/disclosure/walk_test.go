@@ -202,6 +202,7 @@ func (s *site) queries() (out [][]string) {
 		{"queue", "theirs", "event", "cancel"}, {"event", "cancel"}}
 	for _, id := range s.ids {
 		out = append(out, []string{"task", id, "queue", "ours"}, []string{"task", id},
+			[]string{"task", id, "queue", "ours", "event", "purge"},
 			[]string{"workflow", id, "queue", "ours"},
 			[]string{"from", id})
 	}

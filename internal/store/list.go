@@ -84,7 +84,7 @@ func (s *Store) ofState(ctx context.Context, f Filter) (reading, error) {
 
 // pageOf returns the page of those tasks that match, of ids that are the next n.
 func (s *Store) pageOf(ctx context.Context, f Filter, ids []uuid.UUID, n int) (Page, error) {
-	rows, err := s.rowsOf(ctx, ids)
+	rows, err := s.RowsOf(ctx, ids)
 	p := f.among(rows, n)
 	if len(ids) == n && !p.More { // a task that was removed meanwhile is missing among the rows
 		p.More, p.Stopped, p.Next = true, true, ids[n-1]
@@ -125,8 +125,8 @@ func (s *Store) idsByPriority(ctx context.Context, f Filter, by dialect.Index, n
 	return ids[:min(n, len(ids))], err
 }
 
-// rowsOf reads tasks without their payloads, in the order of the given ids.
-func (s *Store) rowsOf(ctx context.Context, ids []uuid.UUID) (rows []dialect.Row, err error) {
+// RowsOf reads tasks without their payloads, in the order of the given ids.
+func (s *Store) RowsOf(ctx context.Context, ids []uuid.UUID) (rows []dialect.Row, err error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
