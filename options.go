@@ -135,7 +135,7 @@ func WithMigrate() Option {
 	return func(c *config) error { c.migrate = true; return nil }
 }
 
-// WithLogger sets the logger of the client and of its workers; docs/worker.md lists the lines. No line contains a
+// WithLogger sets the logger of the client and of its workers; docs/log.md lists the lines. No line contains a
 // payload or a password. The default is slog.Default at the time the client opens. slog.New(slog.DiscardHandler)
 // turns logging off.
 func WithLogger(l *slog.Logger) Option {

@@ -174,7 +174,7 @@ func seconds(d time.Duration) string {
 }
 
 // A line is one kind of line in the log. Its text is constant; only the attributes differ between events.
-// docs/worker.md lists all lines, with the action for operators; a test compares that list with these.
+// docs/log.md lists all lines, with the action for operators; a test compares that list with these.
 type line struct {
 	level slog.Level
 	text  string

@@ -15,7 +15,7 @@ import (
 	"github.com/dbq-go/dbq/internal/check"
 )
 
-// A listed line is a row of the table in docs/worker.md.
+// A listed line is a row of the table in docs/log.md.
 type listed struct {
 	level string
 	attrs []string
@@ -27,13 +27,13 @@ var aboutTask = []string{"task", "kind", "attempt"}
 // listedLines reads the table of all lines, by their text.
 func listedLines(t *testing.T) map[string]listed {
 	t.Helper()
-	b, err := os.ReadFile("../docs/worker.md")
+	b, err := os.ReadFile("../docs/log.md")
 	check.OK(t, err)
 	lines := map[string]listed{}
 	rows := regexp.MustCompile("(?m)^\\| `((?:worker|dbq): [^`]+)` \\| ([A-Z]+) \\| ([a-z_* ]*)\\|")
 	for _, row := range rows.FindAllStringSubmatch(string(b), -1) {
 		if _, twice := lines[row[1]]; twice {
-			t.Errorf("docs/worker.md lists %q twice", row[1])
+			t.Errorf("docs/log.md lists %q twice", row[1])
 		}
 		attrs := strings.Fields(row[3])
 		if slices.Contains(attrs, "*task*") {
@@ -81,7 +81,7 @@ func loggedLine(n ast.Node) (text, level string, attrs []string) {
 	return "", "", nil
 }
 
-// The table in docs/worker.md has each line that dbq logs, with its level, and no other.
+// The table in docs/log.md has each line that dbq logs, with its level, and no other.
 func TestEveryLineOfTheLogIsListed(t *testing.T) {
 	t.Parallel()
 	lines, seen := listedLines(t), map[string]bool{}
@@ -104,11 +104,11 @@ func TestEveryLineOfTheLogIsListed(t *testing.T) {
 			}
 			row, ok := lines[text]
 			if seen[text] = true; !ok || !strings.EqualFold(row.level, level) {
-				t.Errorf("%s logs %q at %s, and docs/worker.md lists it at %q", file, text, level, row.level)
+				t.Errorf("%s logs %q at %s, and docs/log.md lists it at %q", file, text, level, row.level)
 			}
 			for _, key := range attrs {
 				if !slices.Contains(row.attrs, key) {
-					t.Errorf("%s logs %q with %s, which docs/worker.md does not list", file, text, key)
+					t.Errorf("%s logs %q with %s, which docs/log.md does not list", file, text, key)
 				}
 			}
 			return true
@@ -116,7 +116,7 @@ func TestEveryLineOfTheLogIsListed(t *testing.T) {
 	}
 	for text := range lines {
 		if !seen[text] {
-			t.Errorf("docs/worker.md lists %q, which nothing logs", text)
+			t.Errorf("docs/log.md lists %q, which nothing logs", text)
 		}
 	}
 }
@@ -131,11 +131,11 @@ func (b *logbook) wantListed(t *testing.T) {
 		level, text, _ := strings.Cut(l.text, " ")
 		row, ok := lines[text]
 		if !ok || row.level != level {
-			t.Errorf("%q is not listed in docs/worker.md", l.text)
+			t.Errorf("%q is not listed in docs/log.md", l.text)
 		}
 		for key := range l.attrs {
 			if !slices.Contains(row.attrs, key) {
-				t.Errorf("docs/worker.md lists %q without %s", text, key)
+				t.Errorf("docs/log.md lists %q without %s", text, key)
 			}
 		}
 	}

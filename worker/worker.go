@@ -87,7 +87,7 @@ type Worker struct {
 	// removes nothing.
 	Retention dbq.Retention
 	// Logger receives one line for each event that operators need to know about, with a count if the event affects many
-	// tasks; docs/worker.md lists the lines. No line contains a payload. The default is the client's logger, which is
+	// tasks; docs/log.md lists the lines. No line contains a payload. The default is the client's logger, which is
 	// slog.Default unless WithLogger replaces it.
 	Logger *slog.Logger
 
