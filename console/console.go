@@ -189,6 +189,7 @@ func (c *Console) routes() http.Handler {
 		"GET /db/{database}/schedule/edit":         c.scheduleFormPage,
 		"POST /db/{database}/schedule/save":        c.saveSchedule,
 		"POST /db/{database}/schedule/{verb}":      c.changeSchedule,
+		"GET /db/{database}/workflows":             c.workflowsPage,
 		"GET /db/{database}/workflow/{id}":         c.workflowPage,
 		"GET /db/{database}/workflow/{id}/{how}":   c.confirmWorkflow,
 		"POST /db/{database}/workflow/{id}/{how}":  c.changeWorkflow,

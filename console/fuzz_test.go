@@ -21,7 +21,7 @@ func FuzzPage(f *testing.F) {
 		"schedule/edit", "server", "audit", "queue/limits", "queue/settings", "queue/pause", "queue/resume",
 		"schedule/save", "schedule/run", "schedule/delete", "task/01a217bb-bd5c-7e23-ab30-97e7ec3729c9",
 		"task/01a217bb-bd5c-7e23-ab30-97e7ec3729c9/cancel", "workflow/01a217bb-bd5c-7e23-ab30-97e7ec3729c9",
-		"workflow/01a217bb-bd5c-7e23-ab30-97e7ec3729c9/retry", "jump",
+		"workflow/01a217bb-bd5c-7e23-ab30-97e7ec3729c9/retry", "workflows", "jump",
 		"task/01a217bb-bd5c-7e23-ab30-97e7ec3729c9/file/payload"}
 	c, err := console.New(console.Config{
 		Databases: map[string]*dbq.Client{"shop": dbqtest.New(f).Client}, Authenticator: ann,
@@ -32,7 +32,7 @@ func FuzzPage(f *testing.F) {
 	}
 	for i := range paths {
 		f.Add(uint8(i), false, "queue=mail&state=CREATED&older=1h&order=oldest&after=x&event=cancel&error=%3Cscript%3E")
-		f.Add(uint8(i), true, "queue=mail&name=n&cron=@daily&payload=%7B%7D&leased=5&per=1m&starts=2&version=1&kind=%22")
+		f.Add(uint8(i), true, "queue=mail&name=n&cron=@daily&payload=%7B%7D&running=5&per=1m&starts=2&version=1&kind=%22")
 	}
 	f.Fuzz(func(t *testing.T, page uint8, post bool, values string) {
 		path := paths[int(page)%len(paths)]

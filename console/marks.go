@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
 	"github.com/google/uuid"
@@ -36,8 +35,8 @@ func (m marks) Title() string {
 	return number(len(m.List)) + " changes in this time"
 }
 
-// marks returns what has happened to a queue since a time: when its workers started and, for users who may read the
-// audit, what operators changed, but for changes of single tasks. It returns nil if there is nothing.
+// marks returns the changes of a queue since a time: the starts of its workers and, for users who may read the audit,
+// the changes by operators, but for those of single tasks. It returns nil if there is none.
 func (v *visit) marks(queue string, since time.Time, workers []admin.WorkerInfo) (*marks, error) {
 	var out marks
 	starts := map[time.Time]int{}
@@ -54,7 +53,7 @@ func (v *visit) marks(queue string, since time.Time, workers []admin.WorkerInfo)
 		out.List = append(out.List, mark{at, "play", what})
 	}
 	if v.may(auth.Administer, queue) {
-		found, err := v.db.admin.Audit(v.ctx(), admin.AuditFilter{Queue: queue, Since: since, Limit: dbq.MaxCheckout})
+		found, err := v.db.admin.Audit(v.ctx(), admin.AuditFilter{Queue: queue, Since: since, Limit: 5 * mostMarks})
 		if err != nil {
 			return nil, err
 		}

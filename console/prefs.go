@@ -73,8 +73,8 @@ func (l layout) Current(item string) template.HTMLAttr {
 
 // sections has the page of the navigation above each page that the navigation does not list.
 var sections = map[string]string{
-	"queue": "overview", "keys": "overview", "task": "tasks", "confirm": "tasks", "bulk": "tasks", "workflow": "tasks",
-	"workflowchange": "tasks", "workerstop": "workers", "schedule": "schedules", "scheduleform": "schedules",
+	"queue": "overview", "keys": "overview", "task": "tasks", "confirm": "tasks", "bulk": "tasks", "workflow": "workflows",
+	"workflowchange": "workflows", "workerstop": "workers", "schedule": "schedules", "scheduleform": "schedules",
 }
 
 // savePreferences keeps the choices of a form, and leads back to the page that had it.

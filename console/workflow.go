@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -50,13 +49,7 @@ const workflowFor = 10 * time.Second
 // stepsAround returns the workflow of a task, without results, if the user may see all of its queues. Visitors share
 // it. It is read again if it has the task in another state than the task's page.
 func (v *visit) stepsAround(t dbq.Task, id uuid.UUID) (workflow.Info, error) {
-	read := func(ctx context.Context) (workflow.Info, error) {
-		w, err := workflow.Get(ctx, v.db.client, id, stepsShown)
-		for i := range w.Steps {
-			w.Steps[i].Result = nil // a drawing has none, and many would take much memory
-		}
-		return w, err
-	}
+	read := func(ctx context.Context) (workflow.Info, error) { return v.db.readWorkflow(ctx, id) }
 	w, err := v.db.workflows.get(v.ctx(), id, read)
 	if err == nil && !shows(w, t) {
 		v.db.workflows.expire(id)
@@ -66,6 +59,15 @@ func (v *visit) stepsAround(t dbq.Task, id uuid.UUID) (workflow.Info, error) {
 		return w, err
 	}
 	return w, v.sees().Workflow(w, stepsShown)
+}
+
+// readWorkflow reads a workflow without the results of its steps: many would take much memory.
+func (d *database) readWorkflow(ctx context.Context, id uuid.UUID) (workflow.Info, error) {
+	w, err := workflow.Get(ctx, d.client, id, stepsShown)
+	for i := range w.Steps {
+		w.Steps[i].Result = nil
+	}
+	return w, err
 }
 
 // shows reports whether a workflow has a step in the state of its task, or does not list it because it is too large.
@@ -152,7 +154,11 @@ func (c *Console) changeWorkflow(v *visit) error {
 
 // Headline returns how the steps of a workflow stand.
 func (w workflowView) Headline() string {
-	text := fmt.Sprintf("%s of %s steps are completed", number(w.Done()), number(len(w.Rows)))
+	of := number(len(w.Rows)) + " steps"
+	if w.Cut {
+		of = "the first " + of
+	}
+	text := number(w.Done()) + " of " + of + " are completed"
 	for _, s := range []dbq.State{dbq.StateProcessing, dbq.StateError, dbq.StatePoison} {
 		if n := w.in(s); n > 0 {
 			text += ", " + number(n) + " " + stepWords[s]

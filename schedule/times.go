@@ -1,7 +1,9 @@
 package schedule
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	_ "time/tzdata" // for machines without a database of zones
@@ -104,29 +106,27 @@ func (i Info) Times(now time.Time, n int) ([]time.Time, error) {
 	return following(c, now, n)
 }
 
-// References returns the references of the tasks of up to n scheduled times until Last, the newest first. They are
-// those of its times as it is now: a change of its times, and times that it skipped, leave references without a task.
-// If it fires irregularly, there can be fewer. References returns dbq.ErrOption unless n is 1 to MaxTimes / 2.
+// References returns the references of the tasks of up to n scheduled times, the newest first: that of Last, and those
+// of the times in the year before it, as the schedule is now. After a change of its times, and for a time that was
+// skipped, there is no task with such a reference. It returns dbq.ErrOption unless n is 1 to MaxTimes.
 func (i Info) References(n int) (out []string, err error) {
-	if err := bounds.Range("the number of references", n, 1, MaxTimes/2, errs.ErrOption); err != nil || i.Last.IsZero() {
+	if err := bounds.Range("the number of references", n, 1, MaxTimes, errs.ErrOption); err != nil || i.Last.IsZero() {
 		return nil, err
 	}
-	later, err := Preview(i.Schedule, i.Last, 3)
-	if err != nil {
-		return nil, err
-	}
-	times := []time.Time{i.Last}
-	if len(later) > 0 {
-		gap := later[0].Sub(i.Last)
-		for k := 1; k < len(later); k++ {
-			gap = min(gap, later[k].Sub(later[k-1]))
-		}
-		if times, err = Preview(i.Schedule, i.Last.Add(-time.Duration(n)*gap), 2*n); err != nil {
+	var times []time.Time // before Last
+	for back := cmp.Or(i.Every, time.Hour); len(times) < n-1 && back <= lookBack; back *= 2 {
+		begin := i.Last.Add(-back)
+		c, err := i.clock(begin)
+		if err != nil {
 			return nil, err
 		}
+		times = nil
+		for at := c.next(begin); !at.IsZero() && at.Before(i.Last); at = c.next(at) {
+			times = append(times, at)
+		}
 	}
-	for _, at := range slices.Backward(times) {
-		if !at.After(i.Last) && len(out) < n {
+	for _, at := range slices.Backward(append(times, i.Last)) {
+		if len(out) < n {
 			out = append(out, i.reference(at))
 		}
 	}

@@ -93,33 +93,32 @@ func TestPreviewIsBounded(t *testing.T) {
 	}
 }
 
-// TestReferencesOfPastTimes: they are those of the tasks that a schedule has enqueued, however regularly it fires.
+// TestReferencesOfPastTimes: they are those of the tasks that a schedule has enqueued, however irregularly it fires,
+// and that of its last task after a change of its times.
 func TestReferencesOfPastTimes(t *testing.T) {
 	t.Parallel()
-	last := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC) // a Monday
-	day := func(days int) string {
-		return "schedule:s:" + last.AddDate(0, 0, -days).Format(time.RFC3339Nano)
+	monday := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
+	before := func(ago ...time.Duration) (out []string) {
+		for _, d := range ago {
+			out = append(out, "schedule:s:"+monday.Add(-d).Format(time.RFC3339Nano))
+		}
+		return out
 	}
+	const day = 24 * time.Hour
 	for name, c := range map[string]struct {
 		of   schedule.Schedule
 		want []string
 	}{
-		"every": {schedule.Schedule{Every: 24 * time.Hour}, []string{day(0), day(1), day(2)}},
-		"cron":  {schedule.Schedule{Cron: "0 9 * * *"}, []string{day(0), day(1), day(2)}},
-		// Of the three days before a Monday, two have no time.
-		"weekdays": {schedule.Schedule{Cron: "0 9 * * 1-5"}, []string{day(0)}},
-		"at":       {schedule.Schedule{At: last}, []string{day(0)}},
-		"bursts":   {schedule.Schedule{Cron: "58,59 8 * * *"}, nil},
+		"every":       {schedule.Schedule{Every: day}, before(0, day, 2*day)},
+		"rarely":      {schedule.Schedule{Every: 500 * day}, before(0)},
+		"cron":        {schedule.Schedule{Cron: "0 9 * * *"}, before(0, day, 2*day)},
+		"weekdays":    {schedule.Schedule{Cron: "0 9 * * 1-5"}, before(0, 3*day, 4*day)},
+		"dense":       {schedule.Schedule{Cron: "58,59 8 * * *"}, before(0, time.Minute, 2*time.Minute)},
+		"was changed": {schedule.Schedule{Cron: "0 8 * * *"}, before(0, time.Hour, 25*time.Hour)},
+		"at":          {schedule.Schedule{At: monday}, before(0)},
 	} {
 		c.of.Name, c.of.Queue = "s", "q"
-		i := schedule.Info{Schedule: c.of, Last: last}
-		if name == "bursts" {
-			i.Last = last.Add(-time.Minute)
-			for _, minutes := range []int{0, 1} {
-				c.want = append(c.want, "schedule:s:"+i.Last.Add(-time.Duration(minutes)*time.Minute).Format(time.RFC3339Nano))
-			}
-		}
-		got, err := i.References(3)
+		got, err := schedule.Info{Schedule: c.of, Last: monday}.References(3)
 		if err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q: %v", name, got, c.want, err)
 		}
@@ -127,7 +126,7 @@ func TestReferencesOfPastTimes(t *testing.T) {
 	if got, err := (schedule.Info{}).References(3); len(got) > 0 || err != nil {
 		t.Errorf("a schedule that never fired has %q: %v", got, err)
 	}
-	for _, n := range []int{0, schedule.MaxTimes} {
+	for _, n := range []int{0, schedule.MaxTimes + 1} {
 		if _, err := (schedule.Info{}).References(n); !errors.Is(err, dbq.ErrOption) {
 			t.Errorf("%d references: %v", n, err)
 		}

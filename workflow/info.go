@@ -95,6 +95,21 @@ func Get(ctx context.Context, c *dbq.Client, id uuid.UUID, limit int) (Info, err
 	return info, nil
 }
 
+// List returns the ids of up to limit workflows that were enqueued before another one, the newest first; uuid.Max
+// begins with the newest of all. An id begins with the time of its workflow. limit is 1 to dbq.MaxCheckout; 0 means
+// 100, and any other number is dbq.ErrCount. Each id costs a short statement. A workflow is listed as long as one of
+// its tasks exists.
+func List(ctx context.Context, c *dbq.Client, before uuid.UUID, limit int) ([]uuid.UUID, error) {
+	parts := access.Of(c)
+	limit = cmp.Or(limit, 100)
+	err := bounds.Count(limit, dbq.MaxCheckout)
+	var ids []uuid.UUID
+	if err == nil {
+		ids, err = parts.Store.Workflows(ctx, before, limit)
+	}
+	return ids, parts.Wrap("list workflows", "", uuid.Nil, err)
+}
+
 func stepOf(r sqlrun.WorkflowRow) StepInfo {
 	s := StepInfo{TaskID: r.Task, Name: r.Name, Queue: r.Queue, WaitsFor: int(r.Needs), Result: r.Result}
 	s.Cancelled = r.Cancelled != nil && *r.Cancelled != 0

@@ -57,6 +57,8 @@ func workflowCases() []Case {
 			Law: "However many workflows have locked tasks, a client has connections left for other queues."},
 		Case{Name: "LocksDelayNoRecovery", Once: true, run: workflowRecovery,
 			Law: "A workflow whose client has crashed goes on, though others that were left before have locked tasks."},
+		Case{Name: "ListedNewestFirst", Once: true, run: workflowList,
+			Law: "Workflows are listed in parts, the newest first, however many tasks they have, until these are removed."},
 		Case{Name: "PurgeBesideAReenqueue", Once: true, run: workflowPurgeReenqueue,
 			Law: "If a failed task is purged while an operator reenqueues one that needed it, this one becomes due, unless " +
 				"the purge came too late and is refused."},
@@ -615,6 +617,42 @@ func workflowRecovery(t *test) {
 	stop()
 	<-resumed
 	t.must(tx.Rollback())
+}
+
+func workflowList(t *test) {
+	c := t.open()
+	list := func(before uuid.UUID, n int) []uuid.UUID {
+		ids, err := workflow.List(t.ctx, c, before, n)
+		t.must(err)
+		return ids
+	}
+	var ids []uuid.UUID // the newest first
+	for _, steps := range []int{1, 30, 2} {
+		var ss []workflow.Step
+		for i := range steps {
+			ss = append(ss, workflow.Step{Name: fmt.Sprint(i), Queue: "q"})
+		}
+		ids = append([]uuid.UUID{t.enqueueSteps(c, ss).ID}, ids...)
+	}
+	t.enqueue(c.Queue("q"), dbq.NewTask{}) // is none
+	want := func(what string, got, want []uuid.UUID) {
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", what, got, want)
+		}
+	}
+	want("all", list(uuid.Max, 0), ids)
+	want("the first", list(uuid.Max, 1), ids[:1])
+	want("those before it", list(ids[0], 5), ids[1:])
+	want("those before the first", list(ids[2], 5), nil)
+	tasks, err := workflow.Get(t.ctx, c, ids[2], 0)
+	t.must(err)
+	t.operate(c, admin.Cancel, tasks.Steps[0].TaskID)
+	t.operate(c, admin.Purge, tasks.Steps[0].TaskID)
+	want("after a removal", list(uuid.Max, 0), ids[:2])
+	for _, n := range []int{-1, dbq.MaxCheckout + 1} {
+		_, err := workflow.List(t.ctx, c, uuid.Max, n)
+		t.wantErr("a list of "+fmt.Sprint(n), err, dbq.ErrCount)
+	}
 }
 
 func workflowPurgeReenqueue(t *test) {

@@ -163,7 +163,7 @@ func (p *page) paths() map[string]string {
 		"edit schedule": "schedule/edit?name=nightly",
 		"workers":       "workers", "workflow": "workflow/" + p.workflow.String(), "audit": "audit", "missing": "nothing",
 		"stop worker": "workers/stop?worker=" + idleWorker, "jump": "jump?q=mial",
-		"cancel workflow": "workflow/" + p.workflow.String() + "/cancel",
+		"workflows": "workflows", "cancel workflow": "workflow/" + p.workflow.String() + "/cancel",
 	}
 }
 

@@ -80,7 +80,7 @@ func TestScreenshots(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, path := range map[string]string{
-		"overview": "", "queue": "queue?queue=mail&over=24h", "task": "task/" + poisoned.Tasks[0].ID.String(),
+		"overview": "", "queue": "queue?queue=webhooks&over=24h", "task": "task/" + poisoned.Tasks[0].ID.String(),
 		"tasks": "tasks?queue=mail", "poison": "poison?queue=mail", "schedules": "schedules", "workers": "workers",
 		"workflow": "workflow/" + order.String(), "audit": "audit",
 	} {

@@ -165,6 +165,7 @@ func everything(t *testing.T, names dialect.Names) (out []sent) {
 	bound("AddWorkflowChange", st.AddWorkflowChange, one)
 	bound("WorkflowList", st.WorkflowList, one)
 	bound("WorkflowParents", st.WorkflowParents, one)
+	bound("Workflows", st.Workflows, one)
 	batch("Settle", st.Settle)
 	batch("Remove", st.Remove)
 	batch("LockFree", st.LockFree)

@@ -713,6 +713,14 @@ SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.d
  ORDER BY s.task
  LIMIT :limit;
 
+-- ==== Workflows ====
+-- Finds the next workflow by its id, the newest first, for operators. Index: step_workflow.
+SELECT workflow
+  FROM dbq_step
+ WHERE workflow < :before
+ ORDER BY workflow DESC
+ LIMIT :limit;
+
 -- ==== OfWorkflow ====
 -- A condition, not a statement: the task belongs to a workflow. Index: step_workflow.
 id IN (SELECT s.task FROM dbq_step s WHERE s.workflow = :workflow);

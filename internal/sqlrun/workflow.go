@@ -37,9 +37,10 @@ type NeedRow struct {
 // Values are named as there.
 type WorkflowTexts struct {
 	// WorkflowTasks returns WorkflowRows by :id. WorkflowList returns the rows of :workflow above :after, at most
-	// :limit, by task. WorkflowParents returns the rows that the task :child needs, with their results.
-	WorkflowTasks                 dialect.Batch
-	WorkflowList, WorkflowParents string
+	// :limit, by task. WorkflowParents returns the rows that the task :child needs, with their results. Workflows returns
+	// the workflows of at most :limit rows below the workflow :before, the newest first.
+	WorkflowTasks                            dialect.Batch
+	WorkflowList, WorkflowParents, Workflows string
 	// WorkflowNeeds returns at most :limit NeedRows of the parents :id with a child above :above and met up to :met.
 	WorkflowNeeds dialect.Batch
 	// LockWorkflowTasks locks the rows of the tasks :id, in their order, and returns them as task. CountNeeds subtracts
@@ -85,6 +86,11 @@ func workflowTexts(st dialect.Statements, t func(string) string) WorkflowTexts {
  WHERE n.child = :child
    AND n.parent > :after
  ORDER BY n.parent
+ {limit}`),
+		Workflows: t(`SELECT workflow
+  FROM {step}
+ WHERE workflow < :before
+ ORDER BY workflow DESC
  {limit}`),
 		WorkflowNeeds: byID(`SELECT n.parent, n.child, n.on_failure, n.met
   FROM {need} n

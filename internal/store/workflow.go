@@ -181,6 +181,22 @@ func (s *Store) listWorkflow(ctx context.Context, conn dialect.Conn, workflow, a
 		dialect.Args{"workflow": workflow, "after": after, "limit": limit})
 }
 
+// Workflows returns the ids of up to n workflows below before, the newest first. It reads one index entry for each: a
+// search for several at once would read all tasks of each.
+func (s *Store) Workflows(ctx context.Context, before uuid.UUID, n int) ([]uuid.UUID, error) {
+	return read(ctx, s, func(ctx context.Context, conn dialect.Conn) (ids []uuid.UUID, err error) {
+		for last := before; len(ids) < n; ids = append(ids, last) {
+			rows, err := sqlrun.QueryAs[sqlrun.WorkflowRow](ctx, s.sql, conn, s.sql.Texts.Workflows,
+				dialect.Args{"before": last, "limit": 1})
+			if err != nil || len(rows) == 0 {
+				return ids, err
+			}
+			last = rows[0].Workflow
+		}
+		return ids, nil
+	})
+}
+
 // ReadWorkflowTasks reads tasks of workflows. Those that do not exist are left out.
 func (s *Store) ReadWorkflowTasks(ctx context.Context, ids []uuid.UUID) ([]sqlrun.WorkflowRow, error) {
 	return read(ctx, s, func(ctx context.Context, conn dialect.Conn) ([]sqlrun.WorkflowRow, error) {
