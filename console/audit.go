@@ -69,6 +69,11 @@ func (c *Console) auditPage(v *visit) error {
 	return nil
 }
 
+// Filtered reports whether the filter has more than the queue.
+func (a auditView) Filtered() bool {
+	return a.Refused != "" || a.Action+a.By+a.Task+a.Since+a.Until != ""
+}
+
 // fill reads the entries of the filter.
 func (a *auditView) fill(v *visit) error {
 	f := admin.AuditFilter{Queue: a.Queue, Action: a.Action, By: a.By, Limit: pageSize}

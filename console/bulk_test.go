@@ -190,7 +190,7 @@ func TestActionOnChosenTasks(t *testing.T) {
 	}
 	some := choose("reenqueue", failed[0].ID, failed[1].ID, waits.ID, dbq.NewID())
 	page := s.get(200, some)
-	s.shows(page, "Retry 2 tasks?", "that you chose in the list", `name="task" value="`+failed[1].ID.String()+`"`)
+	s.shows(page, "Retry 2 tasks?", "You chose ", `name="task" value="`+failed[1].ID.String()+`"`)
 	s.post(303, some)
 	for i, want := range []dbq.State{dbq.StateCreated, dbq.StateCreated, dbq.StatePoison} {
 		if got := s.task(dbq.Enqueued{ID: failed[i].ID}); got.State != want {

@@ -77,12 +77,14 @@ func TestChangesOfAWorkflowAreConfirmed(t *testing.T) {
 	})
 	check.OK(t, err)
 	path := "/db/shop/workflow/" + w.ID.String()
-	s.shows(s.get(200, path), path+"/cancel", path+"/retry")
+	s.shows(s.get(200, path), path+"/cancel", "Next: <a href=", ">charge</a> in bills.")
+	s.hides(s.get(200, path), path+"/retry")
 	s.shows(s.get(200, path+"/retry"), "Nothing to retry")
 	s.shows(s.get(200, path+"/cancel"), "Cancel 2 tasks of the workflow?", `name="reason"`)
 	s.shows(s.get(200, path), "State CREATED", "Waits for 1") // the question changes nothing
 	s.post(303, path+"/cancel", "reason", "ordered twice")
 	s.shows(s.get(200, path+"/cancel"), "Nothing to cancel")
+	s.shows(s.get(200, path), path+"/retry")
 	s.shows(s.get(200, path+"/retry"), "Retry 2 tasks of the workflow?")
 	s.get(404, path+"/complete")
 

@@ -114,7 +114,7 @@ func (q queueRow) trouble() (look, int) {
 	case q.Info.Paused:
 		return look{"park", "pause", "Paused", "Paused by " + q.Info.By}, 2
 	case q.Poisoned() > 0:
-		return look{"poison", "poison", "", ""}, 1
+		return look{"poison", "poison", "", "It has poisoned tasks"}, 1
 	}
 	return look{"done", "done", "", ""}, 0
 }

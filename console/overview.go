@@ -212,10 +212,10 @@ func (c *Console) overviewPage(v *visit) error {
 		page.Hour = page.Hour.add(q.Hour)
 	}
 	page.Queues = keep(o.Queues, func(q queueRow) bool { return strings.Contains(q.Queue, page.Filter) })
-	slices.SortStableFunc(page.Queues, func(x, y queueRow) int { // by name if they have the same trouble
+	slices.SortStableFunc(page.Queues, func(x, y queueRow) int { // by due tasks, and name, if they have the same trouble
 		_, a := x.trouble()
 		_, b := y.trouble()
-		return cmp.Compare(b, a)
+		return cmp.Or(cmp.Compare(b, a), cmp.Compare(y.Stats.Due, x.Stats.Due))
 	})
 	page.All = len(page.Queues)
 	from, err := whole("from", v.form("from"))

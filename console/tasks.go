@@ -166,6 +166,11 @@ func (c *Console) tasksPage(v *visit) error {
 	return nil
 }
 
+// References reports whether one of the tasks has a reference.
+func (page tasksView) References() bool {
+	return slices.ContainsFunc(page.Rows, func(r taskRow) bool { return r.Reference != "" })
+}
+
 // fill reads the tasks of a selection.
 func (page *tasksView) fill(v *visit, s selection) error {
 	if err := v.need(auth.Read, s.Queue); err != nil {

@@ -167,6 +167,37 @@ func (w workflowView) Headline() string {
 	return text + "."
 }
 
+// Next returns the first steps that wait for nothing but a worker, or are retried: at these the workflow stands.
+func (w workflowView) Next() (out []stepRow) {
+	const most = 3
+	for _, row := range w.Rows {
+		waits := row.State == dbq.StateCreated && row.WaitsFor == 0 || row.State == dbq.StateError
+		if waits && len(out) < most {
+			out = append(out, row)
+		}
+	}
+	return out
+}
+
+// Stands says at which step the workflow is.
+func (w workflowView) Stands() string {
+	for _, s := range []dbq.State{dbq.StatePoison, dbq.StateError, dbq.StateProcessing, dbq.StateCreated} {
+		for _, row := range w.Rows {
+			if row.State == s && row.WaitsFor == 0 {
+				text := row.Name + " " + map[dbq.State]string{dbq.StateCreated: "waits"}[s] + stepWords[s] + " in " + row.Queue
+				return text
+			}
+		}
+	}
+	if w.Done() == len(w.Rows) {
+		return "all steps are completed"
+	}
+	return "no step can start"
+}
+
+// Parked counts the steps in ERROR, of which some may be parked.
+func (w workflowView) Parked() int { return w.in(dbq.StateError) }
+
 var stepWords = map[dbq.State]string{
 	dbq.StateProcessing: "running", dbq.StateError: "failed", dbq.StatePoison: "poisoned",
 }

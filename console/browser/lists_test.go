@@ -128,6 +128,7 @@ func TestBulkActionsCountFirst(t *testing.T) {
 		}
 
 		p.do(chromedp.Navigate(p.url + "audit"))
+		p.unfold("#filters")
 		p.fillIn("queue", name)
 		p.follow("main form.filters button")
 		if actions := p.column(0); !slices.Equal(actions, []string{"reenqueue", "cancel"}) {

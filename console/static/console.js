@@ -45,12 +45,18 @@ function live() {
   if (!shown || !stop) return;
   stop.hidden = !refreshes();
   shown.classList.toggle("off", stopped || !refreshes());
+  shown.classList.toggle("stopped", stopped);
   stop.setAttribute("aria-pressed", String(stopped));
 }
 
 function start() {
   zone();
   live();
+  // On a phone, the item of this page may be out of sight.
+  for (const item of document.querySelectorAll(".pages [aria-current], .tabs [aria-current], .states [aria-current]")) {
+    const bar = item.parentElement, at = item.getBoundingClientRect();
+    bar.scrollLeft += at.left - bar.getBoundingClientRect().left - (bar.clientWidth - at.width) / 2;
+  }
   setInterval(relativeTimes, 5000);
   const more = document.querySelector("form[data-continue]");
   if (more) setTimeout(() => more.requestSubmit(), 300);
@@ -64,8 +70,10 @@ function closeMenus(but) {
 async function copy(button) {
   await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
   const title = button.title;
-  button.title = "Copied";
-  setTimeout(() => { button.title = title; }, 2000);
+  const text = button.lastChild, before = text.textContent;
+  button.title = text.textContent = "Copied";
+  button.setAttribute("role", "status");
+  setTimeout(() => { button.title = title; text.textContent = before; }, 2000);
 }
 
 // scope says to which tasks the actions below a list apply: to those that were chosen or, without any, to all.

@@ -6,6 +6,7 @@
   const drawn = new Map(); // figure → { plot, read }
   const height = 180;
   const dashes = { in: [6, 3], out: [], bad: [2, 3], poison: [8, 3, 2, 3], wait: [] };
+  const borders = { in: "dashed", bad: "dotted", poison: "dashed" }; // of the marks in the legend
 
   const count = (v) => (v == null ? "–" : v.toLocaleString("en"));
   const duration = (v) => {
@@ -66,9 +67,10 @@
     return {
       width: figure.clientWidth, height,
       cursor: { drag: { x: true, y: false, dist: 8 }, sync: { key: "plots" } }, // a double click shows all again
+      legend: { markers: { dash: (u, i) => borders[head[of[i - 1]]?.dataset.line] ?? "solid" } },
       hooks: { drawAxes: [(u) => drawMarks(u, token("--muted"))] },
       scales: { y: { range: (u, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
-      axes: [{ ...axis, values: times }, { ...axis, size: 62, values: (u, ticks) => ticks.map(write) }],
+      axes: [{ ...axis, values: times }, { ...axis, size: 54, values: (u, ticks) => ticks.map(write) }],
       series: [
         { label: "At", value: (u, t, s, i) => moment(i == null ? u.data?.[0]?.at(-1) : t) },
         ...of.map((i) => {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
+	"github.com/dbq-go/dbq/internal/access"
+	"github.com/dbq-go/dbq/internal/control"
 	"github.com/dbq-go/dbq/schedule"
 	"github.com/google/uuid"
 )
@@ -43,7 +45,7 @@ var (
 func Fill(ctx context.Context, c *dbq.Client) error {
 	f := &filler{c: c, ops: admin.New(c), began: time.Now()}
 	for _, step := range []func(context.Context) error{
-		f.statistics, f.mail, f.images, f.webhooks, f.reports, f.limits, f.schedules, f.orders,
+		f.statistics, f.mail, f.images, f.webhooks, f.reports, f.limits, f.schedules, f.orders, f.crash,
 	} {
 		if err := step(ctx); err != nil {
 			return fmt.Errorf("sample data: %w", err)
@@ -173,7 +175,24 @@ func (f *filler) orders(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	q := f.c.Queue(orders)
+	leased, err := q.Checkout(ctx, 1, time.Minute)
+	for _, t := range leased {
+		err = errors.Join(err, q.Settle(ctx, t.Lease, dbq.Poisoned(errDeclined)))
+	}
+	return err
+}
+
+// crash leaves a worker that has stopped without notice, and the tasks that it held.
+func (f *filler) crash(ctx context.Context) error {
+	w := control.Worker{ID: "shop-1/images", Queue: images, Host: "shop-1", PID: 17, State: control.WorkerRunning,
+		Started: f.began.Add(-26 * time.Hour), Concurrency: 3, Done: 1204, Failed: 31}
+	leased, err := access.ForWorker(f.c.Queue(images), w.ID).Checkout(ctx, 2, time.Minute)
+	for _, t := range leased {
+		w.Held = append(w.Held, t.ID)
+	}
+	w.Holding = len(w.Held)
+	return errors.Join(err, access.Of(f.c).Control.Announce(ctx, w, time.Millisecond))
 }
 
 var customers = []string{"acme", "globex", "initech", "umbrella", "hooli"}

@@ -32,6 +32,7 @@ var loads = []load{
 func (f *filler) statistics(ctx context.Context) error {
 	to := access.Of(f.c).Store
 	end := f.began.Truncate(time.Minute)
+	outage := f.began.Add(-7*time.Hour).Unix() / 3600 % 24 // the hour of each day in which much fails
 	for at := end.Add(-7 * 24 * time.Hour).Truncate(time.Hour); at.Before(end); {
 		step := time.Minute
 		switch ago := end.Sub(at); {
@@ -43,7 +44,7 @@ func (f *filler) statistics(ctx context.Context) error {
 		rows := []series.Period{store.Sampled(at.UnixMicro())}
 		for _, l := range loads {
 			rows = append(rows, series.Period{
-				Queue: l.queue, Since: at.UnixMicro(), Counts: l.counts(at, step), Depth: l.depth(at),
+				Queue: l.queue, Since: at.UnixMicro(), Counts: l.counts(at, step, outage), Depth: l.depth(at, end, outage),
 			})
 		}
 		if err := to.AddReports(ctx, "sample", rows); err != nil {
@@ -60,27 +61,31 @@ func busy(at time.Time) float64 {
 	return (1 - .6*math.Cos(day)) * (.9 + .2*rand.Float64())
 }
 
-// outage reports whether a time is in the hour of each day in which much fails.
-func outage(at time.Time) bool { return at.Unix()/3600%24 == 14 }
+// in reports whether a time is in an hour of the day.
+func in(at time.Time, hour int64) bool { return at.Unix()/3600%24 == hour }
 
-// depth invents the tasks of a sample: those that run, by the usual run time, and a backlog that an outage leaves.
-func (l load) depth(at time.Time) series.Depth {
+// depth invents the tasks of a sample: those that run, by the usual run time, a backlog that an outage leaves, and the
+// one with which the shop opens.
+func (l load) depth(at, end time.Time, outage int64) series.Depth {
 	perMinute := l.perMinute * busy(at)
 	due := perMinute*l.latency.Minutes() + 2*rand.Float64()
-	if outage(at) {
+	if in(at, outage) {
 		due += perMinute * (1 + float64(at.Minute())/15)
-	} else if outage(at.Add(-time.Hour)) {
+	} else if in(at.Add(-time.Hour), outage) {
 		due += perMinute * float64(60-at.Minute()) / 15
+	}
+	if left := end.Sub(at).Minutes(); l.queue == webhooks && left <= 15 {
+		due += backlog * (15 - left) / 15
 	}
 	return series.Depth{Due: int64(due), Processing: int64(perMinute*l.takes.Minutes() + rand.Float64())}
 }
 
 // counts invents the events of some time.
-func (l load) counts(at time.Time, over time.Duration) series.Counts {
+func (l load) counts(at time.Time, over time.Duration, outage int64) series.Counts {
 	n := int64(l.perMinute * over.Minutes() * busy(at))
 	share := func(s float64) int64 { return int64(float64(n)*s*2*rand.Float64() + rand.Float64()) }
 	c := series.Counts{Enqueued: n + n/20 - share(.05), Failed: share(l.fails), Poisoned: share(l.poisons)}
-	if outage(at) {
+	if in(at, outage) {
 		c.Failed += n / 4
 	}
 	c.Completed = n - c.Poisoned
