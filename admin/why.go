@@ -292,13 +292,11 @@ func (v *Verdict) estimate(l QueueLimits, p pace) {
 	switch {
 	case v.Due == 0:
 	case v.Cause == CauseRate:
-		each := l.Rate.Per.Seconds() / float64(l.Rate.Starts)
-		if rest := 1/each - p.in/60; p.in > 0 && rest > 0 { // others come meanwhile
-			each = 1 / rest
-		} else if p.in > 0 {
+		rest := float64(l.Rate.Starts)/l.Rate.Per.Seconds() - p.in/60 // others come meanwhile
+		if rest <= 0 {
 			break // it grows
 		}
-		seconds = v.NextStart.Seconds() + float64(v.Due-int64(max(v.StartsLeft, 1)))*each
+		seconds = v.NextStart.Seconds() + float64(v.Due-int64(max(v.StartsLeft, 1)))/rest
 	case v.paced() && p.out > p.in:
 		seconds = float64(v.Due) / (p.out - p.in) * 60
 	}

@@ -49,11 +49,10 @@ const workflowFor = 10 * time.Second
 // stepsAround returns the workflow of a task, without results, if the user may see all of its queues. Visitors share
 // it. It is read again if it has the task in another state than the task's page.
 func (v *visit) stepsAround(t dbq.Task, id uuid.UUID) (workflow.Info, error) {
-	read := func(ctx context.Context) (workflow.Info, error) { return v.db.readWorkflow(ctx, id) }
-	w, err := v.db.workflows.get(v.ctx(), id, read)
+	w, err := v.db.sharedWorkflow(v.ctx(), id)
 	if err == nil && !shows(w, t) {
 		v.db.workflows.expire(id)
-		w, err = v.db.workflows.get(v.ctx(), id, read)
+		w, err = v.db.sharedWorkflow(v.ctx(), id)
 	}
 	if err != nil {
 		return w, err
@@ -61,13 +60,15 @@ func (v *visit) stepsAround(t dbq.Task, id uuid.UUID) (workflow.Info, error) {
 	return w, v.sees().Workflow(w, stepsShown)
 }
 
-// readWorkflow reads a workflow without the results of its steps: many would take much memory.
-func (d *database) readWorkflow(ctx context.Context, id uuid.UUID) (workflow.Info, error) {
-	w, err := workflow.Get(ctx, d.client, id, stepsShown)
-	for i := range w.Steps {
-		w.Steps[i].Result = nil
-	}
-	return w, err
+// sharedWorkflow returns a workflow that visitors share, without the results of its steps: many would take much memory.
+func (d *database) sharedWorkflow(ctx context.Context, id uuid.UUID) (workflow.Info, error) {
+	return d.workflows.get(ctx, id, func(ctx context.Context) (workflow.Info, error) {
+		w, err := workflow.Get(ctx, d.client, id, stepsShown)
+		for i := range w.Steps {
+			w.Steps[i].Result = nil
+		}
+		return w, err
+	})
 }
 
 // shows reports whether a workflow has a step in the state of its task, or does not list it because it is too large.
@@ -184,8 +185,7 @@ func (w workflowView) Stands() string {
 	for _, s := range []dbq.State{dbq.StatePoison, dbq.StateError, dbq.StateProcessing, dbq.StateCreated} {
 		for _, row := range w.Rows {
 			if row.State == s && row.WaitsFor == 0 {
-				text := row.Name + " " + map[dbq.State]string{dbq.StateCreated: "waits"}[s] + stepWords[s] + " in " + row.Queue
-				return text
+				return row.Name + " " + stepWords[s] + " in " + row.Queue
 			}
 		}
 	}
@@ -195,11 +195,11 @@ func (w workflowView) Stands() string {
 	return "no step can start"
 }
 
-// Parked counts the steps in ERROR, of which some may be parked.
-func (w workflowView) Parked() int { return w.in(dbq.StateError) }
+// MayRetry reports whether a retry of the workflow may find a failed step.
+func (w workflowView) MayRetry() bool { return w.Failed()+w.in(dbq.StateError) > 0 || w.Cut }
 
 var stepWords = map[dbq.State]string{
-	dbq.StateProcessing: "running", dbq.StateError: "failed", dbq.StatePoison: "poisoned",
+	dbq.StateCreated: "waits", dbq.StateProcessing: "running", dbq.StateError: "failed", dbq.StatePoison: "poisoned",
 }
 
 // Done counts the steps that are completed.

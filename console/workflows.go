@@ -1,7 +1,6 @@
 package console
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -41,9 +40,7 @@ func (c *Console) workflowsPage(v *visit) error {
 		page.Next = v.path("workflows", "at", ids[workflowsListed-1].String())
 	}
 	for _, id := range ids {
-		w, err := v.db.workflows.get(v.ctx(), id, func(ctx context.Context) (workflow.Info, error) {
-			return v.db.readWorkflow(ctx, id)
-		})
+		w, err := v.db.sharedWorkflow(v.ctx(), id)
 		if err == nil {
 			err = v.sees().Workflow(w, stepsShown)
 		}
