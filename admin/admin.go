@@ -48,6 +48,7 @@ type Option func(*options)
 // options are the values that Options set.
 type options struct {
 	by, reason string
+	result     []byte
 	dryRun     bool
 }
 
@@ -59,9 +60,21 @@ func By(operator string) Option { return func(o *options) { o.by = operator } }
 // Origin.
 func Reason(text string) Option { return func(o *options) { o.reason = text } }
 
+// Result sets the result of the tasks that Finish completes, in up to dbq.MaxResult bytes; workflow.Result reads JSON.
+// By default the result names the operator and the reason. Other calls refuse it with dbq.ErrOption.
+func Result(b []byte) Option { return func(o *options) { o.result = b } }
+
 // DryRun makes OperateMany count the tasks that it would change, and change nothing. Other calls refuse it with
 // dbq.ErrOption.
 func DryRun() Option { return func(o *options) { o.dryRun = true } }
+
+// resultFor returns an error if the options have a result for an action that takes none.
+func (o options) resultFor(action string) error {
+	if o.result != nil && action != string(Finish) {
+		return fmt.Errorf("%w: Result is for Finish only", dbq.ErrOption)
+	}
+	return nil
+}
 
 // options returns the options of a call that has no dry run.
 func (a *Admin) options(ctx context.Context, opts []Option) (options, error) {
@@ -81,6 +94,9 @@ func (a *Admin) optionsOrDryRun(ctx context.Context, opts []Option) (options, er
 	err := bounds.Text(o.by, 1, dbq.MaxReference, dbq.ErrOption, "operator's name")
 	if err == nil {
 		err = bounds.Text(o.reason, 0, MaxReason, dbq.ErrOption, "reason")
+	}
+	if err == nil {
+		err = bounds.Range("the size of the result", len(o.result), 0, dbq.MaxResult, dbq.ErrOption)
 	}
 	return o, err
 }

@@ -153,6 +153,9 @@ func (a *Admin) CleanAudit(ctx context.Context, keep time.Duration, opts ...Opti
 // audited returns a context in which the next change adds an entry to the audit, with the options of the call.
 func (a *Admin) audited(ctx context.Context, opts []Option, entry store.Audit) (context.Context, options, error) {
 	o, err := a.options(ctx, opts)
+	if err == nil {
+		err = o.resultFor(entry.Action)
+	}
 	if err != nil {
 		return ctx, o, err
 	}

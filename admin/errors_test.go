@@ -83,7 +83,7 @@ func TestClosedClientRefusesEachCall(t *testing.T) {
 func TestEventsAreThoseOfOperators(t *testing.T) {
 	t.Parallel()
 	named := map[state.Event]bool{admin.Reenqueue: true, admin.Reject: true, admin.Revoke: true, admin.Cancel: true,
-		admin.Quarantine: true, admin.Restore: true, admin.Purge: true}
+		admin.Finish: true, admin.Quarantine: true, admin.Restore: true, admin.Purge: true}
 	for _, tr := range state.ByOperator() {
 		if !named[tr.Event] {
 			t.Errorf("the operators' event %q has no name here", tr.Event)
@@ -125,6 +125,7 @@ func TestReasonsAreChecked(t *testing.T) {
 		"no name":                    admin.By(""),
 		"a name with a line break":   admin.By("a\nb"),
 		"a name that is too long":    admin.By(strings.Repeat("a", dbq.MaxReference+1)),
+		"a result of a purge":        admin.Result([]byte("x")),
 	} {
 		many := second(ops.OperateMany(t.Context(), admin.Purge, admin.Filter{Limit: 1}, option))
 		if err := ops.Operate(t.Context(), admin.Purge, dbq.NewID(), option); !errors.Is(err, dbq.ErrInvalid) ||

@@ -51,7 +51,7 @@ func (f Filter) From(id uuid.UUID) Filter { return Filter(store.Filter(f).From(i
 
 // of returns the filter of the tasks to which an event is applied; see OperateMany.
 func (f Filter) of(event state.Event) store.Filter {
-	f.NotCancelled = f.NotCancelled || event == Reenqueue && !f.CancelledOnly
+	f.NotCancelled = f.NotCancelled || (event == Reenqueue || event == Finish) && !f.CancelledOnly
 	return store.Filter(f)
 }
 

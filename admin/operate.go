@@ -30,6 +30,10 @@ const (
 	// Its worker's handler ends as by Revoke, with the cause worker.ErrCancelled. Reenqueue lets a cancelled task run
 	// after all.
 	Cancel = state.Cancel
+	// Finish completes a task without an attempt: from CREATED, ERROR or POISON to COMPLETED. Result sets its result. It
+	// cannot be undone. The tasks of its workflow that need it go on, even if the task itself still waited for others;
+	// those that were cancelled because of it need workflow.Retry.
+	Finish = state.Finish
 	// Quarantine moves a task from ERROR to POISON.
 	Quarantine = state.Quarantine
 	// Restore moves a task from POISON to ERROR, parked, for inspection.
@@ -43,9 +47,9 @@ const (
 // operator's. If the answer is lost, Operate checks the outcome. It returns dbq.ErrMayHaveHappened only if another
 // call has changed the task in between, or if the answer to a Purge was lost and the task no longer exists.
 //
-// A revoked, rejected or cancelled task has "revoked by ann: reason" as its Result. Other events prepend the
-// reason, if any, to the existing Result. The attempt that Revoke or Cancel ends is recorded in the
-// history in the same transaction, whatever the queue's dbq.History.
+// A revoked, rejected or cancelled task has "revoked by ann: reason" as its Result, and so has one that Finish
+// completes without Result. Other events prepend the reason, if any, to the existing Result. The attempt that Revoke or
+// Cancel ends is recorded in the history in the same transaction, whatever the queue's dbq.History.
 func (a *Admin) Operate(ctx context.Context, event state.Event, id uuid.UUID, opts ...Option) (err error) {
 	defer func(start time.Time) { a.core.Observe(string(event), "", 1, false, start, err) }(time.Now())
 	ctx, o, err := a.audited(ctx, opts, store.Audit{Action: string(event), TaskID: id})
@@ -53,7 +57,7 @@ func (a *Admin) Operate(ctx context.Context, event state.Event, id uuid.UUID, op
 	if err != nil {
 		return a.core.Wrap(string(event), "", id, err)
 	}
-	moved, err := a.store.OperateOne(ctx, op, id)
+	moved, _, err := a.store.OperateOne(ctx, op, id)
 	if err != nil {
 		return a.core.Wrap(string(event), "", id, err)
 	}
@@ -107,14 +111,17 @@ type Operated struct {
 // f.After, the next call selects the same tasks again and may never reach the rest. Each batch of tasks is a separate
 // transaction: after an error, the result is about the batches before. Results and reasons are stored as by Operate.
 //
-// Reenqueue skips cancelled tasks unless f.CancelledOnly selects them, so retrying failures does not revive cancelled
-// work.
+// Reenqueue and Finish skip cancelled tasks unless f.CancelledOnly selects them, so retrying failures does not revive
+// cancelled work.
 func (a *Admin) OperateMany(
 	ctx context.Context, event state.Event, f Filter, opts ...Option,
 ) (done Operated, err error) {
 	done.Last = f.After
 	defer func(start time.Time) { a.core.Observe(string(event), f.Queue, done.Changed, false, start, err) }(time.Now())
 	o, err := a.optionsOrDryRun(ctx, opts)
+	if err == nil {
+		err = o.resultFor(string(event))
+	}
 	op, err := operation(event, o, err)
 	if err == nil {
 		err = f.check()
@@ -144,9 +151,9 @@ func (a *Admin) OperateMany(
 		return done, a.wrap(string(event), f.Queue, err)
 	}
 	batches := slices.Collect(slices.Chunk(ids, a.store.OperateLimit(event)))
-	lastFirst := f.Workflow != uuid.Nil && op.Transition.Cancels
+	lastFirst := f.Workflow != uuid.Nil && (op.Transition.Cancels || event == Finish)
 	if lastFirst {
-		slices.Reverse(batches) // a task's dependents come after it, and must not run without it
+		slices.Reverse(batches) // a task's dependents come after it, and must not run
 	}
 	for _, batch := range batches {
 		moved, err := a.store.Operate(ctx, op, batch)
@@ -220,7 +227,7 @@ func operation(event state.Event, o options, err error) (store.Operation, error)
 	if !ok {
 		return store.Operation{}, fmt.Errorf("%w: %q is not an operator's", dbq.ErrEvent, event)
 	}
-	return store.Operation{Transition: t, By: o.by, Reason: o.reason}, err
+	return store.Operation{Transition: t, By: o.by, Reason: o.reason, Result: o.result}, err
 }
 
 // mayStart reports whether a task may start because of an event: the moved task is due, or it was leased, and makes

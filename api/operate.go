@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -19,7 +20,8 @@ type operate struct {
 	OneTask
 	Event state.Event `path:"event"`
 	Body  struct {
-		Reason string `json:"reason,omitempty"`
+		Reason string          `json:"reason,omitempty"`
+		Result json.RawMessage `json:"result,omitempty"`
 	}
 }
 
@@ -32,7 +34,7 @@ type operated struct {
 
 // actionOf returns the action that an event requires of a caller.
 func actionOf(event state.Event) auth.Action {
-	if event == admin.Purge {
+	if event == admin.Purge || event == admin.Finish {
 		return auth.Delete
 	}
 	return auth.Operate
@@ -43,7 +45,12 @@ func (a *API) operate(ctx context.Context, in *operate) (*operated, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.admin.Operate(ctx, in.Event, t.ID, admin.Reason(in.Body.Reason)); err != nil {
+	result, problem := wire.BytesOfAny("result", in.Body.Result, nil)
+	if problem != nil {
+		return nil, problem
+	}
+	err = d.admin.Operate(ctx, in.Event, t.ID, admin.Reason(in.Body.Reason), admin.Result(result))
+	if err != nil {
 		return nil, err
 	}
 	var out operated

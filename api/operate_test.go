@@ -43,6 +43,12 @@ func TestEveryEventOfOperatorsIsAPath(t *testing.T) {
 	}
 	s.refused(409, "wrong-state", "POST", task+"/revoke", `{}`)
 	s.refused(422, "invalid-request", "POST", task+"/planted", `{}`)
+	s.refused(422, "option", "POST", task+"/cancel", `{"result":"only finish has one"}`)
+	s.refused(422, "option", "POST", task+"/finish", `{"result":"`+strings.Repeat("x", dbq.MaxResult+1)+`"}`)
+	s.must(200, "POST", task+"/finish", `{"result":{"by":"hand"}}`)
+	if now := s.must(200, "GET", task, ""); now["state"] != "COMPLETED" || now["result"] != `{"by":"hand"}` {
+		t.Errorf("a finished task is %v", now)
+	}
 	if got := s.must(200, "POST", task+"/purge", `{}`); got["state"] != "REMOVED" {
 		t.Errorf("purge: %v", got)
 	}

@@ -110,6 +110,8 @@ func (a *API) register() (http.Handler, []byte, error) {
 	add(r, "get-workflow", auth.Read, "GET", pathWorkflow, "Read the tasks of a workflow", a.readWorkflow)
 	add(r, "change-workflow", auth.Operate, "POST", pathWorkflow+"/{change}", "Cancel or retry a workflow",
 		a.changeWorkflow)
+	add(r, "signal-workflow", auth.Work, "POST", pathWorkflow+"/signal", "Complete a step that waits for a signal",
+		a.signalWorkflow)
 	draw := r.operation("draw-workflow", http.MethodGet, pathWorkflow+"/graph", "Draw a workflow as a Mermaid flowchart")
 	draw.Responses["200"] = &huma.Response{Description: http.StatusText(http.StatusOK),
 		Content: map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}}}}

@@ -31,6 +31,8 @@ func TestResponderRemovesNothing(t *testing.T) {
 
 	for _, r := range [][3]string{
 		{"POST", task + "/purge", `{}`},
+		{"POST", task + "/finish", `{}`},
+		{"POST", db + "/workflows/" + flow + "/signal", `{"step":"a"}`},
 		{"POST", db + "/operate/purge", `{"filter":{"queue":"mail"},"limit":9}`},
 		{"POST", db + "/operate/purge", `{"filter":{"queue":"mail"},"limit":9,"dry_run":true}`},
 		{"POST", schedules + "/nightly/delete", `{}`},

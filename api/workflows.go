@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -244,4 +245,34 @@ func (a *API) changeWorkflow(ctx context.Context, in *changeWorkflow) (*changedW
 	var out changedWorkflow
 	out.Body.Changed, err = change(ctx, d.client, in.ID, admin.Reason(in.Body.Reason))
 	return &out, err
+}
+
+// signalWorkflow is a request to end the wait of a step.
+type signalWorkflow struct {
+	OneTask
+	Body struct {
+		Step  string          `json:"step" minLength:"1" maxLength:"200"`
+		Value json.RawMessage `json:"value,omitempty"`
+	}
+}
+
+// signalWorkflow needs only the queue of the step: what signals it may know nothing about the rest of the workflow.
+func (a *API) signalWorkflow(ctx context.Context, in *signalWorkflow) (*operated, error) {
+	d, p, err := a.anyQueue(ctx, auth.Work, in.Database)
+	if err != nil {
+		return nil, err
+	}
+	step, err := workflow.Find(ctx, d.client, in.ID, in.Body.Step)
+	if err == nil && !p.May(auth.Work, in.Database, step.Queue) {
+		err = dbq.ErrNotFound
+	}
+	if err == nil {
+		err = workflow.Signal(ctx, d.client, in.ID, step.Name, in.Body.Value)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out operated
+	out.Body.State = dbq.StateCompleted
+	return &out, nil
 }

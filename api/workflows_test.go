@@ -55,6 +55,37 @@ func TestNeedsOfAWorkflowAreBounded(t *testing.T) {
 	}
 }
 
+// A signal needs the right to work on the queue of its step, and nothing else of the workflow.
+func TestSignalCompletesAStep(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	w := s.must(201, "POST", workflows, `{"steps": [
+		{"name": "order", "queue": "other"}, {"name": "asked", "queue": "mail", "delay_seconds": 3600},
+		{"name": "paid", "queue": "mail", "delay_seconds": 3600},
+		{"name": "ship", "queue": "mail", "needs": ["order", "asked"]}]}`)
+	id, tasks := w["id"].(string), steps(w)
+	signal := workflows + "/" + id + "/signal"
+	hook := s.as(auth.Principal{Name: "hook", Role: auth.Trigger, Queues: []string{"mail"}})
+	hook.refused(404, "not-found", "POST", signal, `{"step":"order","value":1}`)
+	hook.refused(404, "not-found", "POST", signal, `{"step":"planted"}`)
+	hook.refused(422, "invalid-request", "POST", signal, `{"step":""}`)
+	hook.refused(409, "wrong-state", "POST", signal, `{"step":"ship","value":1}`)
+	hook.refused(422, "payload", "POST", signal, `{"step":"asked","value":"`+strings.Repeat("x", dbq.MaxResult)+`"}`)
+	s.as(auth.Principal{Name: "viewer", Role: auth.Viewer}).refused(403, "forbidden", "POST", signal, `{"step":"asked"}`)
+	for step, value := range map[string]string{"asked": `{"by": "ann"}`, "paid": "null"} {
+		body := `{"step":"` + step + `","value":` + value + `}`
+		if got := hook.must(200, "POST", signal, body); got["state"] != "COMPLETED" {
+			t.Errorf("the signal for %s: %v", step, got)
+		}
+		hook.refused(409, "wrong-state", "POST", signal, body)
+		got := s.must(200, "GET", "/v1/db/shop/tasks/"+tasks[step], "")["result"]
+		if want := strings.ReplaceAll(value, " ", ""); got != want {
+			t.Errorf("step %s has the result %v, want %s", step, got, want)
+		}
+	}
+	s.refused(404, "not-found", "POST", workflows+"/"+dbq.NewID().String()+"/signal", `{"step":"asked"}`)
+}
+
 func TestWorkflowIsEnqueuedDrawnAndChanged(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

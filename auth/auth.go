@@ -32,9 +32,9 @@ type Action string
 const (
 	Read       Action = "read"      // lists, counts and shows
 	Enqueue    Action = "enqueue"   // adds tasks
-	Work       Action = "work"      // checks tasks out with their payloads, extends leases and settles tasks
-	Operate    Action = "operate"   // applies operators' events except purge; pauses and resumes; runs schedules
-	Delete     Action = "delete"    // purges and cleans
+	Work       Action = "work"      // checks out tasks with their payloads, extends leases, settles, signals steps
+	Operate    Action = "operate"   // applies operators' events that can be undone; pauses and resumes; runs schedules
+	Delete     Action = "delete"    // purges, finishes and cleans
 	Configure  Action = "configure" // changes settings and limits; puts and deletes schedules; commands workers
 	Administer Action = "admin"     // manages tokens, reads the audit
 )

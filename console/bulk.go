@@ -65,8 +65,9 @@ func (v *visit) bulkOf() (page bulkView, f admin.Filter, err error) {
 	if page.Chosen, err = v.chosenTasks(); err != nil || len(page.Chosen) > 0 {
 		return page, f, err
 	}
-	// A cancelled task is no failure: Admin.OperateMany retries it only if the filter selects cancelled tasks.
-	f.NotCancelled = f.NotCancelled || page.Event.Event == admin.Reenqueue && !f.CancelledOnly
+	// A cancelled task is no failure: Admin.OperateMany changes it only if the filter selects cancelled tasks.
+	spares := page.Event.Event == admin.Reenqueue || page.Event.Event == admin.Finish
+	f.NotCancelled = f.NotCancelled || spares && !f.CancelledOnly
 	return page, f, nil
 }
 

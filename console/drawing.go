@@ -37,8 +37,8 @@ const boxWidth, boxHeight = 124, 32
 
 // boxAt has the position of each state in the drawing: changes that are a straight line cross no third box.
 var boxAt = map[dbq.State][2]int{
-	dbq.StateCreated: {68, 24}, dbq.StateProcessing: {300, 24}, dbq.StateCompleted: {532, 24},
-	dbq.StateError: {300, 126}, dbq.StatePoison: {532, 126},
+	dbq.StateCreated: {68, 75}, dbq.StateProcessing: {300, 24}, dbq.StateCompleted: {532, 24},
+	dbq.StateError: {300, 140}, dbq.StatePoison: {532, 140},
 }
 
 // machineOf draws the table of package state.

@@ -97,6 +97,7 @@ var verbs = map[state.Event]verb{
 	state.Reject:     {"Park", "Park the waiting", "parked", "park"},
 	state.Revoke:     {"Park", "Park the running", "parked", "park"},
 	state.Restore:    {"Park", "Park the poisoned", "parked", "park"},
+	state.Finish:     {"Finish", "Finish", "finished", "done"},
 	state.Quarantine: {"Stop retrying", "Stop retrying", "moved to Poisoned", "poison"},
 	state.Purge:      {"Delete", "Delete", "deleted", "trash"},
 }

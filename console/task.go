@@ -143,8 +143,12 @@ func (c *Console) operate(v *visit) error {
 	}
 	t, err := v.task(actionOf(e.Event))
 	to := v.path("task/" + t.ID.String())
+	var opts []admin.Option
+	if result := v.form("result"); result != "" {
+		opts = append(opts, admin.Result([]byte(result)))
+	}
 	if err == nil {
-		err = v.db.admin.Operate(v.ctx(), e.Event, t.ID)
+		err = v.db.admin.Operate(v.ctx(), e.Event, t.ID, opts...)
 	}
 	switch {
 	case errors.Is(err, dbq.ErrWrongState):

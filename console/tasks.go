@@ -236,7 +236,7 @@ func (v *visit) bulkEvents(queue string, in []dbq.State) (out []state.Transition
 
 // actionOf returns the action that an event requires of a user.
 func actionOf(e state.Event) auth.Action {
-	if e == admin.Purge {
+	if e == admin.Purge || e == admin.Finish {
 		return auth.Delete
 	}
 	return auth.Operate

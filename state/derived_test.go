@@ -47,6 +47,7 @@ func TestGuard(t *testing.T) {
 		state.Revoke:     "(state = 1)",
 		state.Cancel:     "(state = 0 OR state = 1 OR state = 3)",
 		state.Reenqueue:  "(state = 3 OR state = 4)",
+		state.Finish:     "(state = 0 OR state = 3 OR state = 4)",
 		state.Quarantine: "(state = 3)",
 		state.Restore:    "(state = 4)",
 		state.Purge:      "(state = 2 OR state = 4 OR (state = 3 AND t.due IS NULL))",

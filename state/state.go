@@ -16,8 +16,8 @@ type State int16
 const (
 	// None is the absence of a task: before enqueue and after purge. It is never stored.
 	None State = -1
-	// Created waits for its due time. It moves to Processing by a checkout, or to Error or Poison when an operator
-	// rejects or cancels it.
+	// Created waits for its due time. It moves to Processing by a checkout, or to Error or Poison or Completed when an
+	// operator rejects, cancels or finishes it.
 	Created State = 0
 	// Processing is leased to one worker. It ends when the worker settles it or an operator revokes or cancels it. Once
 	// the lease expires, a checkout takes the task over.

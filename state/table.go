@@ -18,6 +18,7 @@ const (
 	Cancel      Event = "cancel"
 	Release     Event = "release"
 	Reenqueue   Event = "reenqueue"
+	Finish      Event = "finish"
 	Quarantine  Event = "quarantine"
 	Restore     Event = "restore"
 	Purge       Event = "purge"
@@ -137,12 +138,14 @@ var table = []Transition{
 		Doc: "The task returns to the queue, due now or later. The attempt does not count."},
 	{Event: Reenqueue, From: always(Error, Poison), To: Created, Actor: Operator, Attempts: Reset, Due: DueNow,
 		Past: "reenqueued", Doc: "A failed task becomes due again, and its attempts start over."},
+	{Event: Finish, From: always(Created, Error, Poison), To: Completed, Actor: Operator, Result: true, Past: "finished",
+		Doc: "A task is completed without an attempt, with a result that may be given."},
 	{Event: Quarantine, From: always(Error), To: Poison, Actor: Operator, Past: "quarantined",
 		Doc: "A failed task will not be retried."},
 	{Event: Restore, From: always(Poison), To: Error, Actor: Operator, Past: "restored",
 		Doc: "A poisoned task is parked for inspection."},
 	{Event: Purge, From: []Source{{Completed, Always}, {Poison, Always}, {Error, IfParked}}, To: None, Actor: Operator,
-		Past: "purged", Doc: "A finished or parked task is removed."},
+		Past: "purged", Doc: "An ended or parked task is removed."},
 }
 
 // always are states that an event may start from without a condition.

@@ -10,7 +10,7 @@ import (
 
 var events = []state.Event{
 	state.Enqueue, state.Checkout, state.Extend, state.Complete, state.Fail, state.PoisonEvent, state.Reject, state.Revoke,
-	state.Cancel, state.Release, state.Reenqueue, state.Quarantine, state.Restore, state.Purge,
+	state.Cancel, state.Release, state.Reenqueue, state.Finish, state.Quarantine, state.Restore, state.Purge,
 }
 
 func TestEveryEventHasARow(t *testing.T) {
@@ -165,8 +165,8 @@ func TestByOperatorNeedsNoLease(t *testing.T) {
 			t.Errorf("%s is for %s", row.Event, row.Actor)
 		}
 	}
-	want := []state.Event{state.Reject, state.Revoke, state.Cancel, state.Reenqueue, state.Quarantine, state.Restore,
-		state.Purge}
+	want := []state.Event{state.Reject, state.Revoke, state.Cancel, state.Reenqueue, state.Finish, state.Quarantine,
+		state.Restore, state.Purge}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}

@@ -229,6 +229,16 @@ func Retry(ctx context.Context, c *dbq.Client, id uuid.UUID, opts ...admin.Optio
 	return changed, nil
 }
 
+// Find returns the step of a workflow with this name, or dbq.ErrNotFound.
+func Find(ctx context.Context, c *dbq.Client, id uuid.UUID, step string) (StepInfo, error) {
+	parts := access.Of(c)
+	row, err := parts.Store.FindStep(ctx, nil, id, step)
+	if err != nil {
+		return StepInfo{}, parts.Wrap("find step", "", uuid.Nil, err)
+	}
+	return stepOf(row), nil
+}
+
 // operate applies an event to all tasks that a filter selects. It is one call, which begins with the last tasks when it
 // cancels: no task starts because another one was cancelled before it.
 func operate(

@@ -90,7 +90,7 @@ func newAuditClean(a *app) *cobra.Command {
 			}
 			if !yes {
 				question := fmt.Sprintf("remove the entries that are older than %s?", duration.Format(keep))
-				if err := a.confirm(question, "old entries of the audit permanently"); err != nil {
+				if err := a.confirm(question, "this removes old entries of the audit permanently"); err != nil {
 					return err
 				}
 			}

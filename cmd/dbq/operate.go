@@ -43,12 +43,17 @@ var operatorVerbs = map[state.Event]operatorVerb{
 		example: "dbq retry --queue mail --state poison --entered-within 2h --dry-run",
 		note: "Use it once the cause of a failure is gone. A filter leaves out cancelled tasks, unless --cancelled selects " +
 			"them."},
+	state.Finish: {rare: true, confirm: true, does: "Complete tasks without running them",
+		example: `dbq finish --queue mail --state poison --yes --reason "sent by hand"`,
+		note: "It cannot be undone. Use it if the work was done in another way, or for a step of a workflow that waits " +
+			"for it. --result sets the result, which otherwise names you and the reason. A filter leaves out cancelled " +
+			"tasks, unless --cancelled selects them, and asks first; --yes answers, and is required without a terminal."},
 	state.Quarantine: {rare: true, does: "End the retries of failed tasks",
 		example: "dbq quarantine --parked --in-state-for 24h",
 		note:    "A worker's program poisons its own task by exit code 65."},
 	state.Restore: {rare: true, does: "Park poisoned tasks for inspection", example: "dbq restore --queue mail",
 		note: "Nothing retries it there; `dbq retry` does."},
-	state.Purge: {name: "delete", past: "deleted", does: "Remove finished and parked tasks", confirm: true,
+	state.Purge: {name: "delete", past: "deleted", does: "Remove ended and parked tasks", confirm: true,
 		example: "dbq delete --state completed --in-state-for 30d --yes",
 		note:    "It cannot be undone. With a filter it asks first; --yes answers, and is required without a terminal."},
 }
@@ -62,7 +67,9 @@ func newOperate(a *app, t state.Transition) *cobra.Command {
 	op := operation{app: a, event: t.Event, name: name, past: cmp.Or(v.past, t.Past)}
 	var f filterFlags
 	var all, yes bool
-	cmd := &cobra.Command{
+	var result string
+	var cmd *cobra.Command
+	cmd = &cobra.Command{
 		Use:     name + " [ID...] [FILTER]",
 		Aliases: aliases,
 		GroupID: map[bool]string{false: groupOperate, true: groupAdvanced}[v.rare],
@@ -80,6 +87,9 @@ With --json, it prints one document: {"event":"%s","changed":2}, with "failed" f
 		Example: fmt.Sprintf("  dbq %s 0198c1f2-7a3b-7c4d-8e5f-0123456789ab\n  %s", name, v.example),
 		Args:    taskIDs,
 		RunE: a.runE(func(ctx context.Context, ids []string) error {
+			if cmd.Flags().Changed("result") {
+				op.opts = []admin.Option{admin.Result([]byte(result))}
+			}
 			switch {
 			case len(ids) == 0:
 			case op.dryRun:
@@ -92,7 +102,7 @@ With --json, it prints one document: {"event":"%s","changed":2}, with "failed" f
 			filter, err := op.filter(&f, t, all)
 			if err == nil && v.confirm && !yes && !op.dryRun {
 				err = a.confirm(fmt.Sprintf("%s up to %d tasks that the filter selects?", name, f.Limit),
-					"tasks permanently (`dbq list` with the same flags shows them)")
+					"it cannot be undone (`dbq list` with the same flags shows the tasks)")
 			}
 			if err != nil {
 				return err
@@ -105,6 +115,9 @@ With --json, it prints one document: {"event":"%s","changed":2}, with "failed" f
 	l.Var(intWithin(&f.Limit, dbq.MaxBulk, 1, dbq.MaxBulk), "limit", "change at most `N` tasks that a filter selects")
 	l.BoolVar(&op.dryRun, "dry-run", false, "only count the tasks that the filter selects, up to the limit")
 	l.BoolVar(&all, "all", false, "select every task whose state allows it, in every queue")
+	if t.Event == state.Finish {
+		l.StringVar(&result, "result", "", "the `RESULT` of the tasks; steps of workflows expect JSON")
+	}
 	a.addNote(cmd)
 	if v.confirm {
 		l.BoolVar(&yes, "yes", false, "do not ask")
@@ -153,11 +166,11 @@ func (op *operation) filter(f *filterFlags, t state.Transition, all bool) (admin
 	return filter, nil
 }
 
-// confirm requests the confirmation of a removal, and returns an error unless the answer is yes. Without a terminal,
-// the error lists the tasks that would be removed.
-func (a *app) confirm(question, removes string) error {
+// confirm requests a confirmation, and returns an error unless the answer is yes. Without a terminal, the error has the
+// reason for the question.
+func (a *app) confirm(question, reason string) error {
 	if !isTerminal(a.in) || !isTerminal(a.err) {
-		return usagef("this removes %s: add --yes", removes)
+		return usagef("%s: add --yes", reason)
 	}
 	fmt.Fprint(a.err, visible(question)+" [y/N] ")
 	line, _ := bufio.NewReader(a.in).ReadString('\n')
@@ -174,6 +187,7 @@ type operation struct {
 	name   string // of the command
 	past   string
 	dryRun bool
+	opts   []admin.Option
 }
 
 // operated is the result as --json shows it.
@@ -195,7 +209,7 @@ func (op *operation) onIDs(ctx context.Context, c *dbq.Client, ids []string) err
 	var first error
 	for _, text := range ids {
 		id := uuid.MustParse(text)
-		err := admin.New(c).Operate(ctx, op.event, id)
+		err := admin.New(c).Operate(ctx, op.event, id, op.opts...)
 		if err == nil {
 			out.Changed++
 			continue
@@ -238,9 +252,9 @@ func (op *operation) changeUpTo(ctx context.Context, c *dbq.Client, f admin.Filt
 }
 
 func (op *operation) onFilter(ctx context.Context, c *dbq.Client, f admin.Filter) error {
-	past, opts := op.past, []admin.Option(nil)
+	past, opts := op.past, op.opts
 	if op.dryRun {
-		past, opts = "would be "+past, []admin.Option{admin.DryRun()}
+		past, opts = "would be "+past, append(opts, admin.DryRun())
 	}
 	done, err := op.changeUpTo(ctx, c, f, opts)
 	if err == nil {

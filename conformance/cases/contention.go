@@ -444,7 +444,7 @@ func operateAtRandom(ctx context.Context, w *transcript.Caller, rng *rand.Rand, 
 		_, err := w.OperateMany(ctx, state.Reenqueue, admin.Filter{Queue: w.Queue.Name(), Limit: 1 + rng.IntN(10)})
 		return err
 	}
-	if e == state.Purge && rng.IntN(4) > 0 { // leave something for the others
+	if (e == state.Purge || e == state.Finish) && rng.IntN(4) > 0 { // leave something for the others
 		e = state.Revoke
 	}
 	err := w.Operate(ctx, e, ids[rng.IntN(len(ids))])

@@ -57,6 +57,9 @@ func workflowCases() []Case {
 			Law: "However many workflows have locked tasks, a client has connections left for other queues."},
 		Case{Name: "LocksDelayNoRecovery", Once: true, run: workflowRecovery,
 			Law: "A workflow whose client has crashed goes on, though others that were left before have locked tasks."},
+		Case{Name: "Signal", Once: true, run: workflowSignal,
+			Law: "A signal completes a step that waits, with a value, once, also in a transaction. Without one the step runs " +
+				"after its delay, and a later signal is refused."},
 		Case{Name: "ListedNewestFirst", Once: true, run: workflowList,
 			Law: "Workflows are listed in parts, the newest first, however many tasks they have, until these are removed."},
 		Case{Name: "PurgeBesideAReenqueue", Once: true, run: workflowPurgeReenqueue,
@@ -272,6 +275,68 @@ func workflowResults(t *test) {
 	t.wantErr("Of a plain task", err, dbq.ErrNotFound)
 	_, err = workflow.Get(t.ctx, c, dbq.NewID(), 0)
 	t.wantErr("Get of none", err, dbq.ErrNotFound)
+}
+
+// workflowSignal has workflows of three steps, of which the second waits for a signal.
+func workflowSignal(t *test) {
+	c, q := t.openQueue()
+	type approval struct{ By string }
+	enqueue := func(delay time.Duration) workflow.Enqueued {
+		ss := stepsOf(q, []string{"order"}, []string{"approved", "order"}, []string{"ship", "approved"})
+		ss[1].Task.Delay = delay
+		return t.enqueueSteps(c, ss)
+	}
+	signal := func(w workflow.Enqueued) error {
+		return workflow.Signal(t.ctx, c, w.ID, "approved", approval{"ann"})
+	}
+	waiting := func() workflow.Enqueued {
+		w := enqueue(long)
+		t.wantErr("a signal for a step that waits for others", signal(w), dbq.ErrWrongState)
+		t.completeNext("the first step", q, w.TaskIDs[0])
+		t.wantNone("before the signal", q)
+		return w
+	}
+	wantShip := func(what string, w workflow.Enqueued) {
+		ship := t.takeN(q, 1, long)
+		t.wantIDs(what, ship, w.TaskIDs[2:])
+		got := must(workflow.Result[approval](t.ctx, c, ship[0].ID, "approved"))
+		t.failIf(got.By != "ann", "%s: the step reads the value %+v", what, got)
+		t.must(q.Complete(t.ctx, ship[0].Lease, nil))
+	}
+
+	w := waiting()
+	t.must(signal(w))
+	wantShip("after the signal", w)
+	t.wantErr("a second signal", signal(w), dbq.ErrWrongState)
+
+	w = waiting()
+	tx := t.beginTx(c)
+	t.must(workflow.SignalTx(t.ctx, tx, c, w.ID, "approved", approval{"bob"}))
+	t.must(tx.Rollback())
+	t.wantState(c, w.TaskIDs[1], dbq.StateCreated)
+	t.inTx(c, func(tx *sql.Tx) error {
+		return workflow.SignalTx(t.ctx, tx, c, w.ID, "approved", approval{"ann"})
+	})
+	wantShip("after the transaction", w)
+
+	w = enqueue(time.Millisecond)
+	t.completeNext("the first step", q, w.TaskIDs[0])
+	late := t.takeN(q, 1, long)
+	t.wantIDs("without a signal", late, w.TaskIDs[1:2])
+	t.wantErr("a signal for a step that is running", signal(w), dbq.ErrWrongState)
+	t.must(q.Settle(t.ctx, late[0].Lease, dbq.Poisoned(errBoom)))
+	t.eventually("what needs the step is cancelled", func() bool { return t.get(c, w.TaskIDs[2]).Cancelled })
+	t.wantErr("a signal for a step that has failed", signal(w), dbq.ErrWrongState)
+	t.wantState(c, w.TaskIDs[1], dbq.StatePoison)
+	t.operate(c, admin.Finish, w.TaskIDs[1], admin.Result([]byte(`{"By":"ann"}`)))
+	must(workflow.Retry(t.ctx, c, w.ID))
+	wantShip("after an operator has finished the step", w)
+
+	w = waiting()
+	t.wantErr("a signal for no step", workflow.Signal(t.ctx, c, w.ID, "none", nil), dbq.ErrNotFound)
+	t.wantErr("a value that is too large",
+		workflow.Signal(t.ctx, c, w.ID, "approved", strings.Repeat("x", dbq.MaxResult)), dbq.ErrPayload)
+	t.wantState(c, w.TaskIDs[1], dbq.StateCreated)
 }
 
 func workflowRetry(t *test) {

@@ -238,8 +238,8 @@ func TestKeys(t *testing.T) {
 }
 
 // changes matches the paths of the pages that ask before a change, and of the forms.
-const changes = `window.changes = new RegExp("/(reenqueue|cancel|purge|reject|revoke|restore|quarantine|retry|bulk|` +
-	`workers/stop|schedule/edit|enqueue)$")`
+const changes = `window.changes = new RegExp("/(reenqueue|cancel|finish|purge|reject|revoke|restore|quarantine|retry|` +
+	`bulk|workers/stop|schedule/edit|enqueue)$")`
 
 // viewer authenticates everyone as a user who may only read.
 type viewer struct{}

@@ -720,6 +720,15 @@ SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.d
  ORDER BY n.parent
  LIMIT :limit;
 
+-- ==== WorkflowStep ====
+-- Reads a task of a workflow by the name of its step, for a signal. Indexes: step_workflow, and the primary
+SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.delay, {now} AS now,
+       t.state, t.due, t.cancelled
+  FROM dbq_step s
+  LEFT JOIN dbq_task t ON t.id = s.task
+ WHERE s.workflow = :workflow
+   AND s.name = :name;
+
 -- ==== WorkflowList ====
 -- Reads the tasks of a workflow, for operators. Indexes: step_workflow, and the primary key of task.
 SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.delay, {now} AS now,
@@ -1283,8 +1292,28 @@ SELECT id, queue, task_key, state, attempt, fence, holder, taken, updated, resul
  ORDER BY id
    FOR UPDATE;
 
+-- ==== Movable finish ====
+-- Locks and returns the tasks that Move of the same event will change. A task is completed without an attempt, with a
+-- result that may be given.
+-- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
+-- no two calls deadlock.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+SELECT id, queue, task_key, state, attempt, fence, holder, taken, updated, result,
+       CASE
+         WHEN t.state = 1 /* PROCESSING */
+         THEN (SELECT l.progress FROM dbq_lease AS l FORCE INDEX (PRIMARY)
+                WHERE l.id = t.id AND l.fence = t.fence)
+       END AS progress,
+       {now} AS now
+  FROM dbq_task AS t FORCE INDEX (PRIMARY)
+ WHERE id IN ({rows})
+   AND (state = 0 /* CREATED */ OR state = 3 /* ERROR */ OR state = 4 /* POISON */)
+ ORDER BY id
+   FOR UPDATE;
+
 -- ==== Movable purge ====
--- Locks and returns the tasks that Move of the same event will change. A finished or parked task is removed.
+-- Locks and returns the tasks that Move of the same event will change. An ended or parked task is removed.
 -- Runs before Purge, which cannot return the removed rows. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
@@ -1409,8 +1438,24 @@ UPDATE dbq_task FORCE INDEX (PRIMARY)
  WHERE id IN ({rows})
    AND (state = 0 /* CREATED */ OR state = 1 /* PROCESSING */ OR state = 3 /* ERROR */);
 
+-- ==== Move finish ====
+-- Applies an operator's event. A task is completed without an attempt, with a result that may be given.
+-- Runs after Movable. Index: the primary key.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+UPDATE dbq_task FORCE INDEX (PRIMARY)
+   SET state = 2 /* COMPLETED */,
+       due_at = -1,
+       cancelled = 0,
+       progress = NULL,
+       lease_end = -1,
+       taken_at = -1,
+       updated = {now}
+ WHERE id IN ({rows})
+   AND (state = 0 /* CREATED */ OR state = 3 /* ERROR */ OR state = 4 /* POISON */);
+
 -- ==== Move purge ====
--- Applies an operator's event. A finished or parked task is removed.
+-- Applies an operator's event. An ended or parked task is removed.
 -- Runs after Purgeable. Index: the primary key.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id

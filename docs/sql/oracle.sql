@@ -966,6 +966,15 @@ SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.d
  ORDER BY n.parent
  FETCH FIRST :limit ROWS ONLY;
 
+-- ==== WorkflowStep ====
+-- Reads a task of a workflow by the name of its step, for a signal. Indexes: step_workflow, and the primary
+SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.delay, {now} AS now,
+       t.state, t.due, t.cancelled
+  FROM dbq_step s
+  LEFT JOIN dbq_task t ON t.id = s.task
+ WHERE s.workflow = :workflow
+   AND s.name = :name;
+
 -- ==== WorkflowList ====
 -- Reads the tasks of a workflow, for operators. Indexes: step_workflow, and the primary key of task.
 SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.delay, {now} AS now,
@@ -1500,8 +1509,30 @@ SELECT id, queue, task_key, state, attempt, fence, holder, taken, updated,
  ORDER BY id
    FOR UPDATE;
 
+-- ==== Movable finish ====
+-- Locks and returns the tasks that Move of the same event will change. A task is completed without an attempt, with a
+-- result that may be given.
+-- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
+-- no two calls deadlock.
+-- The progress that heartbeats have stored is in the renewal.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   :id
+SELECT id, queue, task_key, state, attempt, fence, holder, taken, updated,
+       result, result_size,
+       CASE
+         WHEN t.state = 1 /* PROCESSING */
+         THEN (SELECT l.progress FROM dbq_lease l
+                WHERE l.id = t.id AND l.fence = t.fence)
+       END AS progress,
+       {now} AS now
+  FROM dbq_task t
+ WHERE id IN ({rows})
+   AND (state = 0 /* CREATED */ OR state = 3 /* ERROR */ OR state = 4 /* POISON */)
+ ORDER BY id
+   FOR UPDATE;
+
 -- ==== Movable purge ====
--- Locks and returns the tasks that Move of the same event will change. A finished or parked task is removed.
+-- Locks and returns the tasks that Move of the same event will change. An ended or parked task is removed.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT id, queue, task_key, state
@@ -1634,8 +1665,23 @@ UPDATE dbq_task
  WHERE id = :id
    AND (state = 0 /* CREATED */ OR state = 1 /* PROCESSING */ OR state = 3 /* ERROR */);
 
+-- ==== Move finish ====
+-- Applies an operator's event. A task is completed without an attempt, with a result that may be given.
+-- Runs after Movable, with arrays. Index: the primary key.
+-- At most 500 rows.
+UPDATE dbq_task
+   SET state = 2 /* COMPLETED */,
+       due = NULL,
+       cancelled = 0,
+       progress = NULL,
+       lease_until = NULL,
+       taken = NULL,
+       updated = {now}
+ WHERE id = :id
+   AND (state = 0 /* CREATED */ OR state = 3 /* ERROR */ OR state = 4 /* POISON */);
+
 -- ==== Move purge ====
--- Applies an operator's event. A finished or parked task is removed.
+-- Applies an operator's event. An ended or parked task is removed.
 -- Runs after Purgeable, with arrays. Index: the primary key.
 -- At most 500 rows.
 DELETE FROM dbq_task

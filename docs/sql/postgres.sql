@@ -811,6 +811,15 @@ SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.d
  ORDER BY n.parent
  LIMIT :limit;
 
+-- ==== WorkflowStep ====
+-- Reads a task of a workflow by the name of its step, for a signal. Indexes: step_workflow, and the primary
+SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.delay, {now} AS now,
+       t.state, t.due, t.cancelled
+  FROM dbq_step s
+  LEFT JOIN dbq_task t ON t.id = s.task
+ WHERE s.workflow = :workflow
+   AND s.name = :name;
+
 -- ==== WorkflowList ====
 -- Reads the tasks of a workflow, for operators. Indexes: step_workflow, and the primary key of task.
 SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.delay, {now} AS now,
@@ -1316,8 +1325,24 @@ SELECT t.id, t.queue, t.task_key, t.state, t.attempt, t.fence, t.holder, t.taken
  ORDER BY t.id
    FOR UPDATE;
 
+-- ==== Movable finish ====
+-- Locks and returns the tasks that Move of the same event will change. A task is completed without an attempt, with a
+-- result that may be given.
+-- Runs first in the transaction of an operator's event. Index: the primary key. It locks in the order of ids, so that
+-- no two calls deadlock.
+-- At most 5000 rows.
+SELECT t.id, t.queue, t.task_key, t.state, t.attempt, t.fence, t.holder, t.taken, t.updated,
+       t.result, CASE WHEN t.state = 1 /* PROCESSING */ THEN (SELECT l.progress FROM dbq_lease l
+                                                               WHERE l.id = t.id AND l.fence = t.fence) END AS progress,
+       {now} AS now
+  FROM dbq_task t
+ WHERE t.id = ANY (CAST(:id AS uuid[]))
+   AND (state = 0 /* CREATED */ OR state = 3 /* ERROR */ OR state = 4 /* POISON */)
+ ORDER BY t.id
+   FOR UPDATE;
+
 -- ==== Movable purge ====
--- Locks and returns the tasks that Move of the same event will change. A finished or parked task is removed.
+-- Locks and returns the tasks that Move of the same event will change. An ended or parked task is removed.
 -- Runs before Archive and RecordLast, if they run: a task that becomes purgeable after them must stay. Index: the
 -- primary key.
 -- At most 5000 rows.
@@ -1421,8 +1446,23 @@ UPDATE dbq_task t
  WHERE t.id = ANY (CAST(:id AS uuid[]))
    AND (state = 0 /* CREATED */ OR state = 1 /* PROCESSING */ OR state = 3 /* ERROR */);
 
+-- ==== Move finish ====
+-- Applies an operator's event. A task is completed without an attempt, with a result that may be given.
+-- Runs after Movable. Index: the primary key.
+-- At most 5000 rows.
+UPDATE dbq_task t
+   SET state = 2 /* COMPLETED */,
+       due = NULL,
+       cancelled = 0,
+       progress = NULL,
+       lease_until = NULL,
+       taken = NULL,
+       updated = {now}
+ WHERE t.id = ANY (CAST(:id AS uuid[]))
+   AND (state = 0 /* CREATED */ OR state = 3 /* ERROR */ OR state = 4 /* POISON */);
+
 -- ==== Move purge ====
--- Applies an operator's event. A finished or parked task is removed.
+-- Applies an operator's event. An ended or parked task is removed.
 -- Runs after Archive and RecordLast, if they run. Index: the primary key.
 -- At most 5000 rows.
 DELETE FROM dbq_task t

@@ -702,6 +702,15 @@ SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.d
  ORDER BY n.parent
  LIMIT :limit;
 
+-- ==== WorkflowStep ====
+-- Reads a task of a workflow by the name of its step, for a signal. Indexes: step_workflow, and the primary
+SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.delay, {now} AS now,
+       t.state, t.due, t.cancelled
+  FROM dbq_step s
+  LEFT JOIN dbq_task t ON t.id = s.task
+ WHERE s.workflow = :workflow
+   AND s.name = :name;
+
 -- ==== WorkflowList ====
 -- Reads the tasks of a workflow, for operators. Indexes: step_workflow, and task_id.
 SELECT s.task, s.workflow, s.name, s.queue, s.needs, s.dependents, s.run_at, s.delay, {now} AS now,
@@ -1041,8 +1050,24 @@ SELECT id, queue, task_key, state, attempt, fence, holder, taken, updated, resul
    AND (state = 0 /* CREATED */ OR state = 1 /* PROCESSING */ OR state = 3 /* ERROR */)
  ORDER BY id;
 
+-- ==== Movable finish ====
+-- Locks and returns the tasks that Move of the same event will change. A task is completed without an attempt, with a
+-- result that may be given.
+-- Runs first in the transaction of an operator's event. Index: task_id.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id)
+SELECT id, queue, task_key, state, attempt, fence, holder, taken, updated, result,
+       length(result) AS result_size, {now} AS now
+  FROM dbq_task
+ WHERE dbq_task.rowid IN (
+   SELECT t.rowid
+     FROM (VALUES {rows}) AS d
+     JOIN dbq_task AS t ON t.id = +d.column1)
+   AND (state = 0 /* CREATED */ OR state = 3 /* ERROR */ OR state = 4 /* POISON */)
+ ORDER BY id;
+
 -- ==== Movable purge ====
--- Locks and returns the tasks that Move of the same event will change. A finished or parked task is removed.
+-- Locks and returns the tasks that Move of the same event will change. An ended or parked task is removed.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   :id
 SELECT id, queue, task_key, state
@@ -1148,8 +1173,27 @@ UPDATE dbq_task
      JOIN dbq_task AS t ON t.id = +d.column1)
    AND (state = 0 /* CREATED */ OR state = 1 /* PROCESSING */ OR state = 3 /* ERROR */);
 
+-- ==== Move finish ====
+-- Applies an operator's event. A task is completed without an attempt, with a result that may be given.
+-- Runs after Movable. Index: task_id.
+-- {rows} is a list of at most 500 of these, separated by ", ":
+--   (:id)
+UPDATE dbq_task
+   SET state = 2 /* COMPLETED */,
+       due = NULL,
+       cancelled = 0,
+       progress = NULL,
+       lease_until = NULL,
+       taken_at = -1,
+       updated = {now}
+ WHERE dbq_task.rowid IN (
+   SELECT t.rowid
+     FROM (VALUES {rows}) AS d
+     JOIN dbq_task AS t ON t.id = +d.column1)
+   AND (state = 0 /* CREATED */ OR state = 3 /* ERROR */ OR state = 4 /* POISON */);
+
 -- ==== Move purge ====
--- Applies an operator's event. A finished or parked task is removed.
+-- Applies an operator's event. An ended or parked task is removed.
 -- Runs after Archive and RecordLast, if they run. Index: task_id.
 -- {rows} is a list of at most 500 of these, separated by ", ":
 --   (:id)

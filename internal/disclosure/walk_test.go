@@ -287,6 +287,7 @@ func (s *site) operation(method, path string) {
 		`{"max_checkout":3}`, `{"concurrency":3}`, `{"worker":"x","command":"stop"}`, `{"every_seconds":60}`,
 		`{"queue":"ours","every_seconds":60}`, `{"queue":"theirs","every_seconds":60}`,
 		`{"queue":"ours","every_seconds":60,"keep_payload":true}`, `{"steps":[{"name":"a","queue":"theirs"}]}`,
+		`{"step":"` + planted + `-step"}`,
 	} {
 		s.send(method, path, "application/json", body)
 	}

@@ -292,6 +292,9 @@ func assigned(row state.Transition, st dialect.Statements) string {
 	if row.Attempts == state.Reset {
 		set = append(set, "attempt = 0", "lapses = 0")
 	}
+	if row.To == state.Completed {
+		set = append(set, "progress = NULL")
+	}
 	set = append(set, "lease_until = NULL", "taken = NULL", "updated = {now}")
 	return strings.NewReplacer(st.Assignments...).Replace(strings.Join(set, ",\n"))
 }

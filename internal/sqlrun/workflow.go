@@ -36,11 +36,12 @@ type NeedRow struct {
 // WorkflowTexts are the statements on workflows, besides dialect.Statements.AddWorkflowTasks and AddWorkflowNeeds.
 // Values are named as there.
 type WorkflowTexts struct {
-	// WorkflowTasks returns WorkflowRows by :id. WorkflowList returns the rows of :workflow above :after, at most
-	// :limit, by task. WorkflowParents returns the rows that the task :child needs, with their results. Workflows returns
-	// the workflows of at most :limit rows below the workflow :before, the newest first.
-	WorkflowTasks                            dialect.Batch
-	WorkflowList, WorkflowParents, Workflows string
+	// WorkflowTasks returns WorkflowRows by :id. WorkflowStep returns the row of :workflow with :name. WorkflowList
+	// returns the rows of :workflow above :after, at most :limit, by task. WorkflowParents returns the rows that the task
+	// :child needs, with their results. Workflows returns the workflows of at most :limit rows below the workflow
+	// :before, the newest first.
+	WorkflowTasks                                          dialect.Batch
+	WorkflowStep, WorkflowList, WorkflowParents, Workflows string
 	// WorkflowNeeds returns at most :limit NeedRows of the parents :id with a child above :above and met up to :met.
 	WorkflowNeeds dialect.Batch
 	// LockWorkflowTasks locks the rows of the tasks :id, in their order, and returns them as task. CountNeeds subtracts
@@ -71,6 +72,11 @@ func workflowTexts(st dialect.Statements, t func(string) string) WorkflowTexts {
   FROM {step} s
   LEFT JOIN {task} t ON t.id = s.task
  WHERE s.task IN ({rows})`),
+		WorkflowStep: t(columns + `
+  FROM {step} s
+  LEFT JOIN {task} t ON t.id = s.task
+ WHERE s.workflow = :workflow
+   AND s.name = :name`),
 		WorkflowList: t(columns + `
   FROM {step} s
   LEFT JOIN {task} t ON t.id = s.task

@@ -21,6 +21,8 @@ import (
 type Operation struct {
 	Transition state.Transition
 	By, Reason string
+	Result     []byte // nil, or the result of the tasks, for an event that replaces it
+	Signal     bool   // it is a signal for a step of a workflow, which must be waiting for it
 }
 
 // text returns the note that a task keeps of an operation.
@@ -47,8 +49,9 @@ func (s *Store) Operate(ctx context.Context, op Operation, ids []uuid.UUID) ([]d
 	return tx.moved, err
 }
 
-// OperateOne is Operate for one task. It returns ErrNotFound or ErrWrongState if the task was not changed.
-func (s *Store) OperateOne(ctx context.Context, op Operation, id uuid.UUID) ([]dialect.Row, error) {
+// OperateOne is Operate for one task. It returns ErrNotFound or ErrWrongState if the task was not changed. It also
+// returns the work that remains.
+func (s *Store) OperateOne(ctx context.Context, op Operation, id uuid.UUID) ([]dialect.Row, FollowUp, error) {
 	tx := &operateTx{s: s, op: op, ids: []uuid.UUID{id}, audit: auditOf(ctx)}
 	err := s.writeTx(ctx, func(ctx context.Context, conn dialect.Conn, again bool) error {
 		if err := tx.run(ctx, conn, again); err != nil || len(tx.moved) == 1 {
@@ -56,7 +59,7 @@ func (s *Store) OperateOne(ctx context.Context, op Operation, id uuid.UUID) ([]d
 		}
 		return s.refusal(ctx, conn, op.Transition, id)
 	})
-	return tx.moved, err
+	return tx.moved, FollowUp{Changes: tx.changes}, err
 }
 
 // OperateTx is OperateOne in the caller's transaction. It tries once. It also returns the work that remains after the
@@ -97,6 +100,9 @@ func (s *Store) operate(ctx context.Context, conn dialect.Conn, op Operation, id
 		moved, err = s.purge(ctx, conn, ids, s.recordRemoved)
 	} else {
 		moved, err = s.move(ctx, conn, op.Transition.Event, ids)
+	}
+	if err == nil && len(moved) > 0 && op.Signal {
+		err = s.checkSignal(ctx, conn, moved[0])
 	}
 	if err == nil && len(moved) > 0 {
 		changes, err = s.changeWorkflows(ctx, conn, op.Transition.To, idsOf(moved))
@@ -154,8 +160,8 @@ func (s *Store) lockMovable(
 	return queryIDs[dialect.Row](ctx, s, conn, s.sql.Texts.Movable[e], ids)
 }
 
-// keepReason writes the results of moved tasks. If the event replaces the result, the new one names the operator and
-// the reason. Otherwise a reason becomes a line before the existing result.
+// keepReason writes the results of moved tasks. If the event replaces the result, the new one is the given one, or
+// names the operator and the reason. Otherwise a reason becomes a line before the existing result.
 func (s *Store) keepReason(ctx context.Context, conn dialect.Conn, op Operation, moved []dialect.Row) error {
 	replaced := op.Transition.Result
 	if !replaced && op.Reason == "" {
@@ -164,7 +170,10 @@ func (s *Store) keepReason(ctx context.Context, conn dialect.Conn, op Operation,
 	n := len(moved)
 	id, result, size := dialect.Col[uuid.UUID](idsOf(moved)), make(dialect.Col[[]byte], n), make(dialect.Col[*int64], n)
 	for i, r := range moved {
-		text := []byte(op.text())
+		text := op.Result
+		if text == nil {
+			text = []byte(op.text())
+		}
 		if !replaced && len(r.Result) > 0 {
 			text = append(append(text, '\n'), r.Result...)
 		}
@@ -204,12 +213,15 @@ type operateTx struct {
 	moved []dialect.Row // as they were before
 	audit *Audit        // nil for none
 
+	changes []WorkflowChange
+
 	tries []operateTry // those that moved something and may have been committed
 }
 
 // operateTry is the change of one try, if it was committed.
 type operateTry struct {
 	moved         []dialect.Row
+	changes       []WorkflowChange
 	before, after map[uuid.UUID]dialect.Row // their versions; after is empty for an event that removes them
 }
 
@@ -250,10 +262,10 @@ func (o *operateTx) try(ctx context.Context, conn dialect.Conn) (tried operateTr
 			return tried, err
 		}
 	}
-	if o.moved, _, err = o.s.operate(ctx, conn, o.op, o.ids); err != nil || len(o.moved) == 0 {
+	if o.moved, o.changes, err = o.s.operate(ctx, conn, o.op, o.ids); err != nil || len(o.moved) == 0 {
 		return tried, err
 	}
-	tried.moved = o.moved
+	tried.moved, tried.changes = o.moved, o.changes
 	if removes {
 		removed := byID(o.moved)
 		maps.DeleteFunc(tried.before, func(id uuid.UUID, _ dialect.Row) bool { _, ok := removed[id]; return !ok })
@@ -275,7 +287,7 @@ func (o *operateTx) resolve(ctx context.Context, conn dialect.Conn) (done bool, 
 	for _, tried := range o.tries {
 		for id, after := range tried.after {
 			if row, ok := rows[id]; ok && sameVersion(row, after) {
-				o.moved = tried.moved
+				o.moved, o.changes = tried.moved, tried.changes
 				return true, nil
 			}
 		}

@@ -143,7 +143,7 @@ func (s *Store) changeWorkflows(ctx context.Context, conn dialect.Conn, to state
 		return nil, s.leaveWorkflows(ctx, conn, moved)
 	case state.Created:
 		return s.holdBack(ctx, conn, moved)
-	case state.Poison:
+	case state.Completed, state.Poison:
 		return s.addChanges(ctx, conn, only(moved, isNeeded))
 	}
 	return nil, nil
@@ -179,6 +179,44 @@ func (s *Store) listWorkflow(ctx context.Context, conn dialect.Conn, workflow, a
 	[]sqlrun.WorkflowRow, error) {
 	return sqlrun.QueryAs[sqlrun.WorkflowRow](ctx, s.sql, conn, s.sql.Texts.WorkflowList,
 		dialect.Args{"workflow": workflow, "after": after, "limit": limit})
+}
+
+// FindStep returns the step of a workflow with a name, or ErrNotFound. It reads in the caller's transaction, unless tx
+// is nil.
+func (s *Store) FindStep(ctx context.Context, tx sqlrun.Tx, workflow uuid.UUID, name string) (
+	sqlrun.WorkflowRow, error) {
+	find := func(ctx context.Context, conn dialect.Conn) (row sqlrun.WorkflowRow, err error) {
+		rows, err := sqlrun.QueryAs[sqlrun.WorkflowRow](ctx, s.sql, conn, s.sql.Texts.WorkflowStep,
+			dialect.Args{"workflow": workflow, "name": name})
+		if err == nil && len(rows) == 0 {
+			err = fmt.Errorf("%w: workflow %s has no step %q, or its task was removed", errs.ErrNotFound, workflow, name)
+		}
+		if err != nil {
+			return row, err
+		}
+		return rows[0], nil
+	}
+	if tx == nil {
+		return read(ctx, s, find)
+	}
+	conn, err := s.txConn(tx)
+	if err != nil {
+		return sqlrun.WorkflowRow{}, err
+	}
+	return find(ctx, conn)
+}
+
+// checkSignal refuses a signal for a step that still waits for others, whose dependents would not wait for these, and
+// for one that went to POISON, whose dependents may have been cancelled. moved is the task as it was before.
+func (s *Store) checkSignal(ctx context.Context, conn dialect.Conn, moved dialect.Row) error {
+	if moved.State == state.Poison {
+		return fmt.Errorf("%w: it is POISON, and what needs it may have been cancelled", errs.ErrWrongState)
+	}
+	rows, err := s.workflowTasks(ctx, conn, []uuid.UUID{moved.ID})
+	if err == nil && len(rows) > 0 && rows[0].Needs > 0 {
+		err = fmt.Errorf("%w: the step still waits for others", errs.ErrWrongState)
+	}
+	return err
 }
 
 // Workflows returns the ids of up to n workflows below before, the newest first. It reads one index entry for each: a

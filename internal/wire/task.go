@@ -23,7 +23,7 @@ type TaskContent struct {
 
 // Task returns the task of the Go API.
 func (t TaskContent) Task() (dbq.NewTask, *Problem) {
-	payload, p := bytesOfAny("payload", t.Payload, t.PayloadBase64)
+	payload, p := BytesOfAny("payload", t.Payload, t.PayloadBase64)
 	return dbq.NewTask{
 		Kind: t.Kind, Payload: payload, Key: t.Key, Priority: t.Priority, Delay: time.Duration(t.Delay),
 		MaxAttempts: t.MaxAttempts, Headers: t.Headers,

@@ -36,9 +36,9 @@ func anyOf(b []byte) (value json.RawMessage, b64 []byte) {
 	return value, b64
 }
 
-// bytesOfAny returns the bytes of a field that may have any JSON value: the bytes of a text, or the value as it is
+// BytesOfAny returns the bytes of a field that may have any JSON value: the bytes of a text, or the value as it is
 // written.
-func bytesOfAny(field string, value json.RawMessage, b64 []byte) ([]byte, *Problem) {
+func BytesOfAny(field string, value json.RawMessage, b64 []byte) ([]byte, *Problem) {
 	given := len(value) > 0 && string(value) != "null"
 	switch {
 	case given && len(b64) > 0:

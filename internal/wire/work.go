@@ -107,7 +107,7 @@ func (s Settlement) Of() (dbq.Outcome, *Problem) {
 	refuse := func(field, message string) (dbq.Outcome, *Problem) {
 		return dbq.Outcome{}, BadRequest.Problem(Field{"body." + field, message})
 	}
-	result, p := bytesOfAny("result", s.Result, s.ResultBase64)
+	result, p := BytesOfAny("result", s.Result, s.ResultBase64)
 	if p != nil {
 		return dbq.Outcome{}, p
 	}

@@ -266,14 +266,15 @@ func (s *taskCalls) explainsLost(r Record) bool {
 // an operator.
 func (s *taskCalls) checkAfterEnd() {
 	var done []Record
-	for _, r := range s.settles {
+	for _, r := range slices.Concat(s.settles, s.operators) {
 		if r.Answer != Happened {
 			continue
 		}
-		if r.Event == state.Complete {
+		completed := r.Event == state.Complete || r.Event == state.Finish
+		if completed {
 			done = append(done, r)
 		}
-		if r.Event != state.Complete && (r.Event != state.PoisonEvent || len(s.operators) > 0 || len(s.anyTask) > 0) {
+		if !completed && (r.Event != state.PoisonEvent || len(s.operators) > 0 || len(s.anyTask) > 0) {
 			continue
 		}
 		for _, c := range s.checkouts {

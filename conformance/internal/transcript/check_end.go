@@ -28,9 +28,9 @@ func (s *taskCalls) checkThere() {
 // checkState checks that the task is in the state in which the last lease left it. Operators' calls may have come
 // before or after it, so a task that one of them touched is only checked for being completed.
 func (s *taskCalls) checkState() {
-	done, mayBeDone := false, false
-	for _, r := range s.settles {
-		if r.Event == state.Complete {
+	done, mayBeDone := false, s.mayHaveBeen(state.Finish, 1<<63-1)
+	for _, r := range slices.Concat(s.settles, s.operators) {
+		if r.Event == state.Complete || r.Event == state.Finish {
 			done = done || r.Answer == Happened
 			mayBeDone = mayBeDone || r.Answer == Happened || r.Answer == Maybe
 		}
