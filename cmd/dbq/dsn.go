@@ -47,16 +47,32 @@ func (a *app) readDSNFile() error {
 	case a.dsn != "":
 		return usagef("--dsn and --dsn-file exclude each other: give only one of them")
 	}
-	text, err := a.readSecret(a.dsnFile)
+	dsn, err := a.readDSN("dsn-file", a.dsnFile)
+	a.dsn = dsn
+	return err
+}
+
+// readDSN reads a DSN from a file that a flag names, without surrounding white space.
+func (s surroundings) readDSN(flag, file string) (string, error) {
+	text, err := s.readSecret(file)
 	if err != nil {
-		return usagef("cannot read --dsn-file: %w", err)
+		return "", usagef("cannot read --%s: %w", flag, err)
 	}
 	dsn := strings.TrimSpace(string(text))
 	if dsn == "" || strings.ContainsAny(dsn, "\r\n\x00") {
-		return usagef("--dsn-file: the file must contain one DSN on one line")
+		return "", usagef("--%s: the file must contain one DSN on one line", flag)
 	}
-	a.dsn = dsn
-	return nil
+	return dsn, nil
+}
+
+// password returns a function that returns the current password in the file of --dsn-file, or nil if the DSN comes
+// from elsewhere or has no password.
+func (a *app) password() dialect.Password {
+	driver, err := dialect.Lookup(a.dsn)
+	if password, _ := passwordOf(a.dsn); a.dsnFile == "" || err != nil || driver.File || password == "" {
+		return nil
+	}
+	return a.passwordInFile
 }
 
 // passwordInFile reads the password of the DSN in the file of --dsn-file again, since it may have been rotated.

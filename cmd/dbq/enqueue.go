@@ -166,7 +166,7 @@ func parseTaskLine(text []byte, flags taskLine) (queue string, t dbq.NewTask, er
 		return "", t, usagef("there is text after the JSON object")
 	}
 	if l.Queue == "" {
-		return "", t, usagef("no queue: add one to the line, or give one for all lines with --queue")
+		return "", t, usagef("no queue: add a field queue, or give one for all with --queue")
 	}
 	if l.Delay == 0 && l.RunAt.IsZero() {
 		l.Delay, l.RunAt = flags.Delay, flags.RunAt
@@ -245,12 +245,15 @@ func readLines(ctx context.Context, in io.Reader) <-chan inputLine {
 	return lines
 }
 
-// lineEnqueuer enqueues lines, batch by batch.
+// lineEnqueuer enqueues lines, or the rows of a query, batch by batch.
 type lineEnqueuer struct {
-	a     *app
-	c     *dbq.Client
-	flags taskLine
-	show  *progress
+	a       *app
+	c       *dbq.Client
+	unit    string // "line" or "row"
+	flags   taskLine
+	show    *progress
+	answers bool // print one for each task
+	dryRun  bool // roll each batch back
 
 	batch []numbered
 	bytes int // of the payloads in the batch
@@ -258,7 +261,7 @@ type lineEnqueuer struct {
 	added, duplicates, replaced, debounced int
 }
 
-// numbered is a task and the line it came from.
+// numbered is a task and the line or the row that it came from.
 type numbered struct {
 	line  int
 	queue string
@@ -276,31 +279,45 @@ func (a *app) enqueueLines(ctx context.Context, f enqueueFlags) error {
 		in = file
 	}
 	return a.use(ctx, true, func(c *dbq.Client) error {
-		e := &lineEnqueuer{a: a, c: c, flags: f.line, show: newProgress(a.err)}
+		e := &lineEnqueuer{a: a, c: c, unit: "line", flags: f.line, show: newProgress(a.err), answers: a.json}
 		start := time.Now()
-		err := e.run(ctx, readLines(ctx, in))
-		e.show.end()
-		done := plural(e.added, "task") + " enqueued"
-		for _, count := range []struct {
-			n    int
-			what string
-		}{{e.duplicates, "already there"}, {e.replaced, "replaced"}, {e.debounced, "debounced"}} {
-			if count.n > 0 {
-				done += fmt.Sprintf(", %d %s", count.n, count.what)
-			}
+		done, err := e.end(ctx, start, e.run(ctx, readLines(ctx, in)))
+		if err != nil {
+			return err
 		}
-		switch {
-		case ctx.Err() != nil && errors.Is(err, context.Canceled):
-			return &interrupted{done}
-		case err != nil:
-			return fmt.Errorf("%w; until then: %s", err, done)
-		}
-		done += fmt.Sprintf(" in %v", time.Since(start).Round(time.Millisecond))
 		if a.json { // stdout is for the answers
 			a.note("%s", done)
 		}
 		return a.result(nil, "%s", done)
 	})
+}
+
+// end returns what was done since start, as text, or the error of a run with what was done until then.
+func (e *lineEnqueuer) end(ctx context.Context, start time.Time, err error) (done string, _ error) {
+	e.show.end()
+	done = plural(e.added, "task") + " " + e.past()
+	for _, count := range []struct {
+		n    int
+		what string
+	}{{e.duplicates, "already there"}, {e.replaced, "replaced"}, {e.debounced, "debounced"}} {
+		if count.n > 0 {
+			done += fmt.Sprintf(", %d %s", count.n, count.what)
+		}
+	}
+	switch {
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		return "", &interrupted{done}
+	case err != nil:
+		return "", fmt.Errorf("%w; until then: %s", err, done)
+	}
+	return done + fmt.Sprintf(" in %v", time.Since(start).Round(time.Millisecond)), nil
+}
+
+func (e *lineEnqueuer) past() string {
+	if e.dryRun {
+		return "would be enqueued"
+	}
+	return "enqueued"
 }
 
 // run enqueues the lines. When one is refused, those before it are enqueued.
@@ -340,7 +357,7 @@ func (e *lineEnqueuer) add(l inputLine) error {
 	}
 	queue, t, err := parseTaskLine(l.text, e.flags)
 	if err != nil {
-		return fmt.Errorf("line %d: %w", l.number, err)
+		return fmt.Errorf("%s %d: %w", e.unit, l.number, err)
 	}
 	if t.ID == uuid.Nil {
 		t.ID = dbq.NewID()
@@ -368,7 +385,7 @@ func (e *lineEnqueuer) flush(ctx context.Context) error {
 		e.batch = e.batch[end:]
 	}
 	e.batch, e.bytes = nil, 0
-	e.show.update("%s enqueued", plural(e.added+e.duplicates+e.replaced+e.debounced, "task"))
+	e.show.update("%s %s", plural(e.added+e.duplicates+e.replaced+e.debounced, "task"), e.past())
 	return nil
 }
 
@@ -390,12 +407,12 @@ func (e *lineEnqueuer) enqueue(ctx context.Context, part []numbered) error {
 		tasks[i] = n.task
 	}
 	first, last := part[0].line, part[len(part)-1].line
-	out, err := e.c.Queue(part[0].queue).EnqueueMany(ctx, tasks)
+	out, err := e.enqueueMany(ctx, e.c.Queue(part[0].queue), tasks)
 	switch {
 	case err != nil && first == last:
-		return fmt.Errorf("line %d: %w", first, err)
+		return fmt.Errorf("%s %d: %w", e.unit, first, err)
 	case err != nil:
-		return fmt.Errorf("lines %d to %d: %w", first, last, err)
+		return fmt.Errorf("%ss %d to %d: %w", e.unit, first, last, err)
 	}
 	for i, o := range out {
 		switch {
@@ -408,7 +425,7 @@ func (e *lineEnqueuer) enqueue(ctx context.Context, part []numbered) error {
 		default:
 			e.added++
 		}
-		if e.a.json {
+		if e.answers {
 			answer := struct {
 				Line int `json:"line"`
 				dbq.Enqueued
@@ -419,4 +436,17 @@ func (e *lineEnqueuer) enqueue(ctx context.Context, part []numbered) error {
 		}
 	}
 	return nil
+}
+
+// enqueueMany enqueues tasks in one transaction.
+func (e *lineEnqueuer) enqueueMany(ctx context.Context, q *dbq.Queue, tasks []dbq.NewTask) ([]dbq.Enqueued, error) {
+	if !e.dryRun {
+		return q.EnqueueMany(ctx, tasks)
+	}
+	tx, err := e.c.DB().BeginTx(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer tx.Rollback()
+	return q.EnqueueManyTx(ctx, tx, tasks)
 }

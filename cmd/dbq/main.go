@@ -109,8 +109,8 @@ func newRoot(a *app) *cobra.Command {
 		}
 		root.AddCommand(cmds...)
 	}
-	group("start", "Getting started:", newDemo(a), newConform(a), newMigrate(a), newEnqueue(a), newWork(a),
-		newServe(a))
+	group("start", "Getting started:", newDemo(a), newConform(a), newMigrate(a), newEnqueue(a), newImport(a),
+		newWork(a), newServe(a))
 	group("inspect", "Inspecting:", newStats(a), newList(a), newShow(a), newWait(a), newWorkflow(a))
 	operate := []*cobra.Command{newQueue(a), newLimit(a), newWorker(a), newSchedule(a), newToken(a), newAudit(a)}
 	for _, t := range state.ByOperator() {
@@ -255,11 +255,8 @@ func (a *app) options() []dbq.Option {
 	if a.strategy != "" {
 		opts = append(opts, dbq.WithStrategy(dialect.Strategy(a.strategy)))
 	}
-	if a.dsnFile != "" { // it is read again for each connection
-		driver, err := dialect.Lookup(a.dsn)
-		if password, _ := passwordOf(a.dsn); err == nil && !driver.File && password != "" {
-			opts = append(opts, dbq.WithPassword(a.passwordInFile))
-		}
+	if password := a.password(); password != nil {
+		opts = append(opts, dbq.WithPassword(password))
 	}
 	return opts
 }

@@ -32,6 +32,7 @@ func everyCommand(id string) [][]string {
 	var out [][]string
 	for _, l := range []string{
 		"migrate", "stats", "stats --over 1h", "list", "enqueue -q q --payload x", "queue list",
+		"import -q q --from-sql SELECT'r'reference",
 		"queue set q --concurrency 3", "queue clean q --keep-completed 1h", "queue pause q",
 		"queue resume q", "limit q --concurrency 5 --create", "limit q", "limit q --off", "workflow " + id, "cancel " + id,
 		"cancel --all", "schedule put s --every 1h -q q", "schedule list", "schedule list -q q --name-prefix s",
