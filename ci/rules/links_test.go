@@ -53,6 +53,28 @@ func TestLinks(t *testing.T) {
 	})
 }
 
+// TestEveryPageIsListed checks that docs/README.md links to each page beside it.
+func TestEveryPageIsListed(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(repository, "docs")
+	page, err := os.ReadFile(filepath.Join(folder, "README.md"))
+	check.OK(t, err)
+	listed := map[string]bool{"README.md": true}
+	for _, m := range link.FindAllSubmatch(page, -1) {
+		listed[string(m[1])] = true
+	}
+	files, err := filepath.Glob(filepath.Join(folder, "*.md"))
+	check.OK(t, err)
+	if len(files) < 20 {
+		t.Errorf("found only %d pages", len(files))
+	}
+	for _, file := range files {
+		if name := filepath.Base(file); !listed[name] {
+			t.Errorf("docs/README.md does not link to %s: say which question it answers", name)
+		}
+	}
+}
+
 // TestNamesInPages checks that the exported names which pages and comments of other packages mention exist.
 func TestNamesInPages(t *testing.T) {
 	packages := map[string]map[string]bool{}

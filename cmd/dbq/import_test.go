@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -139,6 +140,32 @@ func TestImportNamesTheInvalidRow(t *testing.T) {
 		u.run("import", "-q", "q", "--from-sql", query).fails(exitUsage, says)
 	}
 	u.run("import", "--from-sql", "SELECT 1 AS reference").fails(exitUsage, "row 1", "no queue")
+}
+
+// The queries of docs/coming-from.md import the waiting jobs of these tables, and no others.
+func TestImportQueriesOfThePage(t *testing.T) {
+	u := newUser(t)
+	u.run("migrate").ok()
+	u.execSQL("dbq.db", `CREATE TABLE jobs (id INTEGER, body TEXT, run_at TIMESTAMP, done_at TIMESTAMP)`,
+		`INSERT INTO jobs VALUES (1, 'a', '2030-01-31 08:00:00', NULL),
+		(2, 'b', '2026-01-31 08:00:00', '2026-01-31 08:00:01')`,
+		`CREATE TABLE oban_jobs (id INTEGER, state TEXT, queue TEXT, worker TEXT, args TEXT, attempt INTEGER,
+		max_attempts INTEGER, priority INTEGER, scheduled_at TIMESTAMP)`,
+		`INSERT INTO oban_jobs VALUES (1, 'retryable', 'mail', 'Shop.Mail', '{}', 3, 20, 2, '2030-01-31 08:00:00'),
+		(2, 'executing', 'mail', 'Shop.Mail', '{}', 1, 20, 0, '2026-01-31 08:00:00')`)
+	page, err := os.ReadFile("../../docs/coming-from.md")
+	check.OK(t, err)
+	queries := regexp.MustCompile(`(?s)--from-sql "(.+?)"`).FindAllSubmatch(page, -1)
+	if len(queries) != 2 {
+		t.Fatalf("the page has %d queries, want 2", len(queries))
+	}
+	for _, q := range queries {
+		u.run("import", "-q", "jobs", "--from-sql", string(q[1])).has("1 task enqueued")
+	}
+	got := u.task(u.run("list", "-q", "mail", "--json").one()["id"].(string))
+	if got["reference"] != "oban 1" || got["max_attempts"] != 17.0 || got["due"] != "2030-01-31T08:00:00Z" {
+		t.Errorf("the job of Oban: got %v", got)
+	}
 }
 
 // The values and times of each server's driver become the same task, and the query cannot remove the rows.

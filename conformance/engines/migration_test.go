@@ -17,8 +17,8 @@ import (
 	"github.com/dbq-go/dbq/internal/check"
 )
 
-// oldQueue is a queue that docs/recipes.md migrates from: its tables, as far as the page's statement concerns them, and
-// jobs of which only those with the given references are moved.
+// oldQueue is a queue that docs/coming-from.md migrates from: its tables, as far as the page's statement concerns them,
+// and jobs of which only those with the given references are moved.
 type oldQueue struct {
 	create []string
 	take   string // a worker takes the job "taken"
@@ -119,10 +119,10 @@ var oldQueues = map[string]oldQueue{
 	},
 }
 
-// The statements of docs/recipes.md move the waiting jobs of another queue, and none that its workers have or are
+// The statements of docs/coming-from.md move the waiting jobs of another queue, and none that its workers have or are
 // taking. A second run moves nothing.
 func TestMigrationFromOtherQueues(t *testing.T) {
-	page, err := os.ReadFile("../../docs/recipes.md")
+	page, err := os.ReadFile("../../docs/coming-from.md")
 	check.OK(t, err)
 	blocks := regexp.MustCompile("(?s)<!-- sql: (\\S+) -->\n```sql\n(.*?)```").FindAllStringSubmatch(string(page), -1)
 	if len(blocks) != len(oldQueues) {
