@@ -292,7 +292,7 @@ func (a *app) enqueueLines(ctx context.Context, f enqueueFlags) error {
 	})
 }
 
-// end returns what was done since start, as text, or the error of a run with what was done until then.
+// end describes the tasks that were enqueued since start. If the run failed, its error has this description.
 func (e *lineEnqueuer) end(ctx context.Context, start time.Time, err error) (done string, _ error) {
 	e.show.end()
 	done = plural(e.added, "task") + " " + e.past()
