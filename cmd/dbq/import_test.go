@@ -185,10 +185,11 @@ func TestImportFromServers(t *testing.T) {
 			table := "import_" + strings.ReplaceAll(uuid.NewString(), "-", "")
 			exec := func(ctx context.Context, text string) {
 				if _, err := pool.Write.ExecContext(ctx, text); err != nil {
-					t.Errorf("%s: %v", text, err)
+					t.Fatalf("%.80s: %v", text, err)
 				}
 			}
-			exec(t.Context(), "CREATE TABLE "+table+" (id BIGINT, args JSON, run_at TIMESTAMP(6) NULL, priority SMALLINT)")
+			exec(t.Context(), "CREATE TABLE "+table+" (id BIGINT PRIMARY KEY, args JSON, "+
+				"run_at TIMESTAMP(6) NULL, priority SMALLINT)")
 			defer func() {
 				ctx, stop := context.WithTimeout(context.Background(), patience)
 				defer stop()
