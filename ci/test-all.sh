@@ -15,7 +15,8 @@ end() {
 }
 trap end EXIT
 
-need "programs" 400 ci/programs.sh chromium=chromium python3=python3 node=nodejs
+# shellcheck disable=SC2086  # a list of words
+need "programs" 600 ci/programs.sh chromium=chromium $CI_PROGRAMS
 need "engines" 1500 make engines
 # shellcheck disable=SC2086  # lists of words
 start $CI_NEWEST $CI_OLDEST pgbouncer

@@ -54,6 +54,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	code := m.Run()
+	removePackages()
 	if code == 0 {
 		if left := leftRunning(); left != "" {
 			fmt.Fprintf(os.Stderr, "a command has ended, and left this running:\n%s\n", left)

@@ -25,9 +25,8 @@ func TestClientsLoseNothingWhenTheirDatabaseIsKilled(t *testing.T) {
 	texts := append(slices.Repeat([]string{"short", "short", "short", "retry"}, 50), "long")
 	var runs []clientRun
 	for _, l := range languages {
-		if _, err := exec.LookPath(l.program); err != nil {
-			t.Fatalf("this test needs %s", l.program)
-		}
+		_, err := l.install()
+		check.OK(t, err)
 		mine := *u // with a directory of its own
 		mine.dir = t.TempDir()
 		r := clientRun{language: l, u: &mine}

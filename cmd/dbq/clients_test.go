@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,14 +20,16 @@ import (
 )
 
 // language is one of the clients in clients/, or package client, with a worker that the tests run. The worker enqueues
-// its arguments, or works if it has none. It appends what it does to the file $EVENTS.
+// each argument as a task without a kind and as one of the kind "async", or works if it has none. It appends what it
+// does to the file $EVENTS.
 type language struct {
-	name, program, script, source string
+	name, script, source string
+	install              func() (installed, error)
 }
 
 var languages = []language{
-	{"python", "python3", "worker.py", `import os, random, sys, time
-from dbq_worker import Client, Outcome, Worker
+	{"python", "worker.py", `import asyncio, os, random, sys, time
+from dbq_client import Client, Outcome, Worker
 
 client = Client("mail", os.environ["URL"])
 lease = float(os.environ["LEASE"])
@@ -56,14 +57,28 @@ def handle(task):
     event("done", task.id)
     return {"progress": task.progress}
 
+worker = Worker(client, lease_seconds=lease, wait_seconds=1)
+worker.handle("", handle)
+
+@worker.task("async")
+async def handle_async(task):
+    if task.payload != "hang" or task.attempt > 1:
+        return await asyncio.to_thread(handle, task)
+    event("started", task.id, task.attempt)
+    try:
+        await asyncio.sleep(1000)
+    finally:
+        event("lost", task.id)
+
 for text in sys.argv[1:]:
-    event("enqueued", *[t["id"] for t in client.enqueue({"payload": text}, {"payload": text}, patience=60)])
+    two = client.enqueue({"payload": text}, {"payload": text, "kind": "async"}, patience=60)
+    event("enqueued", *[t["id"] for t in two])
 if not sys.argv[1:]:
-    Worker(client, handle, lease_seconds=lease, wait_seconds=1).run()
-`},
-	{"node", "node", "worker.mjs", `import { appendFileSync, existsSync } from 'node:fs'
+    worker.run()
+`, installPython},
+	{"node", "worker.mjs", `import { appendFileSync, existsSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-const { Client, Outcome, Worker } = await import(process.env.NODE_CLIENT)
+import { Client, Outcome, Worker } from 'dbq-client'
 const client = new Client('mail', { url: process.env.URL })
 const lease = Number(process.env.LEASE)
 const event = (...words) => appendFileSync(process.env.EVENTS, words.join(' ') + '\n')
@@ -87,23 +102,22 @@ const handle = async task => {
   return { progress: task.progress }
 }
 for (const payload of process.argv.slice(2)) {
-  event('enqueued', ...(await client.enqueue([{ payload }, { payload }], 60)).map(t => t.id))
+  const two = await client.enqueue([{ payload }, { payload, kind: 'async' }], { patience: 60 })
+  event('enqueued', ...two.map(t => t.id))
 }
-if (process.argv.length === 2) await new Worker(client, handle, { leaseSeconds: lease, waitSeconds: 1 }).run()
-`},
-	{"go", "go", "worker.go", goWorker},
+const worker = new Worker(client, { leaseSeconds: lease, waitSeconds: 1 })
+worker.handle('', handle)
+if (process.argv.length === 2) await worker.run()
+`, installNode},
+	{"go", "worker.go", goWorker, findGo},
 }
 
-// eachLanguage runs a test for each client whose language is installed. In CI all are required.
+// eachLanguage runs a test for each client whose language is installed.
 func eachLanguage(t *testing.T, test func(t *testing.T, l language)) {
 	for _, l := range languages {
 		t.Run(l.name, func(t *testing.T) {
-			if _, err := exec.LookPath(l.program); err != nil {
-				if os.Getenv("CI") == "true" {
-					t.Fatalf("CI needs %s", l.program)
-				}
-				t.Skipf("%s is not installed", l.program)
-			}
+			_, err := l.install()
+			needs(t, err)
 			test(t, l)
 		})
 	}
@@ -115,19 +129,19 @@ func (u *user) client(l language, at string, args ...string) *background {
 	if u.read(l.script) == "" { // an earlier process may still read it
 		u.write(l.script, l.source)
 	}
-	clients, err := filepath.Abs("../../clients")
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	from, err := l.install()
+	check.OK(u.t, err)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	u.t.Cleanup(cancel)
-	cmd := exec.CommandContext(ctx, l.program, append([]string{l.script}, args...)...)
-	if l.name == "go" {
+	cmd := exec.CommandContext(ctx, from.program, append([]string{l.script}, args...)...)
+	switch l.name {
+	case "node":
+		from.link(u)
+	case "go":
 		cmd = exec.CommandContext(ctx, u.build(l.script), args...)
 	}
 	cmd.Dir, cmd.Env = u.dir, append(append([]string{"LEASE=1"}, u.env...), "URL="+at, "EVENTS="+u.file("events"),
-		"PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH="+filepath.Join(clients, "python"),
-		"NODE_CLIENT="+filepath.Join(clients, "node", "dbq-worker.mjs"))
+		"PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=")
 	return u.spawn(cmd)
 }
 
@@ -266,7 +280,10 @@ func TestClientsKeepLeasesAndDrain(t *testing.T) {
 		check.Eventually(t, "the handler hangs", func() bool { return slices.Contains(u.events("started"), hanging+" 1") })
 		u.run("cancel", hanging).ok()
 		check.Eventually(t, "its handler ends", func() bool { return slices.Contains(u.events("lost"), hanging) })
-		u.run("cancel", ids[7]).ok()
+		async := ids[7]
+		check.Eventually(t, "the other one hangs", func() bool { return slices.Contains(u.events("started"), async+" 1") })
+		u.run("cancel", async).ok()
+		check.Eventually(t, "its handler ends, too", func() bool { return slices.Contains(u.events("lost"), async) })
 		check.Eventually(t, "others", func() bool {
 			return u.task(failed)["state"] == "ERROR" && u.task(retried)["state"] == "COMPLETED"
 		})
@@ -290,7 +307,7 @@ func TestNodeWaitsForTheResponse(t *testing.T) {
 		}
 		l.source = `import { subscribe } from 'node:diagnostics_channel'
 subscribe('undici:client:sendHeaders', ({ socket }) => socket.unref())
-const { Client } = await import(process.env.NODE_CLIENT)
+const { Client } = await import('dbq-client')
 await new Client('mail', { url: process.env.URL }).call('checkout', { wait_seconds: 1 })
 `
 		u := newUser(t)
@@ -300,22 +317,20 @@ await new Client('mail', { url: process.env.URL }).call('checkout', { wait_secon
 	})
 }
 
-// TestExamplesOfTheClientsPageRun runs the programs of docs/clients.md until each has completed its task.
-func TestExamplesOfTheClientsPageRun(t *testing.T) {
+// TestProgramsOfClientsPagesRun runs the programs of the clients' pages until each has completed its task.
+func TestProgramsOfClientsPagesRun(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/clients.md")
-	check.OK(t, err)
+	pages := map[string][2]string{
+		"python": {"clients/python/README.md", "python"}, "node": {"clients/node/README.md", "js"},
+		"go": {"docs/clients.md", "go"},
+	}
 	eachLanguage(t, func(t *testing.T, l language) {
 		u := newUser(t)
-		marker := map[string]string{"python": "python", "node": "js", "go": "go"}[l.name]
-		blocks := regexp.MustCompile("(?s)```"+marker+"\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+		page, err := os.ReadFile("../../" + pages[l.name][0])
+		check.OK(t, err)
+		blocks := regexp.MustCompile("(?s)```"+pages[l.name][1]+"\n(.*?)```").FindAllStringSubmatch(string(page), -1)
 		if len(blocks) != 1 {
-			t.Fatalf("the page has %d programs in %s", len(blocks), l.name)
-		}
-		for _, name := range []string{"python/dbq_worker.py", "node/dbq-worker.mjs"} {
-			text, err := os.ReadFile("../../clients/" + name)
-			check.OK(t, err)
-			u.write(filepath.Base(name), string(text))
+			t.Fatalf("%s has %d programs in %s", pages[l.name][0], len(blocks), l.name)
 		}
 		s := u.serve()
 		l.source = strings.ReplaceAll(blocks[0][1], "http://127.0.0.1:8321", s.url)

@@ -14,18 +14,26 @@ import (
 )
 
 // unanswered are workers that enqueue a task and end when they have completed it.
-var unanswered = map[string]string{"python": `import os
-from dbq_worker import Client, Worker
+var unanswered = map[string]string{"python": `import asyncio, os
+from dbq_client import Client, Worker
 
 client = Client("mail", os.environ["URL"])
-client.enqueue({})
-worker = Worker(client, lambda task: worker.stopping.set(), lease_seconds=3, wait_seconds=1)
-worker.run()
-`, "node": `const { Client, Worker } = await import(process.env.NODE_CLIENT)
+[added] = client.enqueue({"reference": "once"})
+assert "duplicate" not in added, "it is a duplicate of itself"
+worker = Worker(client, lease_seconds=3, wait_seconds=1)
+
+@worker.task("")
+async def handle(task):
+    worker.stop()
+
+asyncio.run(worker.run_async())
+`, "node": `import { Client, Worker } from 'dbq-client'
 const client = new Client('mail', { url: process.env.URL })
-await client.enqueue([{}])
-const worker = new Worker(client, () => worker.stopping.abort(), { leaseSeconds: 3, waitSeconds: 1 })
-await worker.run()
+const [added] = await client.enqueue([{ reference: 'once' }])
+if ('duplicate' in added) throw new Error('it is a duplicate of itself')
+const worker = new Worker(client, { leaseSeconds: 3, waitSeconds: 1 })
+worker.handle('', () => worker.stop())
+await worker.run({ signals: [] })
 `}
 
 // TestClientsRepeatUnansweredCalls loses the response to the first enqueue and to the first settlement without a
