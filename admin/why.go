@@ -88,6 +88,7 @@ type Facts struct {
 	Stats   QueueStats
 	Info    QueueInfo    // the zero value if Queues does not list the queue
 	Workers []WorkerInfo // of this queue, or of all
+	Failing Failing      // the zero value if attempts fail no more often than usual
 }
 
 // evidence is the part that Why reads besides the facts. The zero value is none.
@@ -107,8 +108,9 @@ const (
 )
 
 // Why returns why the tasks of a queue wait, and how long until the queue has none that are due. It counts tasks as
-// StatsOf does, and reads the registry of workers, the limits, the statistics of the last minutes and, in a queue with
-// limits or an order of keys, up to 1,000 tasks in each state. Its cost does not grow with the table.
+// StatsOf does, and reads the registry of workers, the limits, the statistics of the last minutes and, if many attempts
+// have failed in these, of the last day, and in a queue with limits or an order of keys, up to 1,000 tasks in each
+// state. Its cost does not grow with the table.
 func (a *Admin) Why(ctx context.Context, queue string) (Verdict, error) {
 	var f Facts
 	var err error
@@ -122,6 +124,13 @@ func (a *Admin) Why(ctx context.Context, queue string) (Verdict, error) {
 	f.Info = infoOf(q)
 	if f.Workers, err = a.Workers(ctx); err != nil {
 		return Verdict{}, err
+	}
+	failing, err := a.Failing(ctx, queue)
+	if err != nil {
+		return Verdict{}, err
+	}
+	if len(failing) > 0 {
+		f.Failing = failing[0]
 	}
 	return a.WhyOf(ctx, f)
 }
@@ -342,6 +351,9 @@ func (f Facts) explain(v *Verdict, p pace, deadSince time.Time) {
 	}
 	if v.Dead > 0 && v.Cause != CauseNoWorker {
 		add("%s stopped without notice.", have(v.Dead, "worker"))
+	}
+	if f.Failing.Failed > 0 {
+		add("%s", f.Failing)
 	}
 	if len(v.Excluded) > 0 && v.Waiting > 0 {
 		var not []string
