@@ -342,7 +342,7 @@ func fillDemo(ctx context.Context, dsn string) error {
 	return errors.Join(sample.Fill(ctx, c), c.Close())
 }
 
-// workDemo works on the demo's tasks, and returns a function that ends that.
+// workDemo works on the demo's tasks, and returns when its workers have reported, with a function that ends that.
 func (s *server) workDemo(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -352,6 +352,9 @@ func (s *server) workDemo(ctx context.Context) (stop func()) {
 			s.logger.Error("serve: the demo's workers ended", "err", err)
 		}
 	}()
+	begun, cease := context.WithTimeout(ctx, demoBegin)
+	defer cease()
+	sample.Await(begun, s.clients[demoDatabase])
 	return func() {
 		cancel()
 		select {
@@ -362,8 +365,8 @@ func (s *server) workDemo(ctx context.Context) (stop func()) {
 	}
 }
 
-// demoEnd is how long the demo's workers may take to end: longer than they need.
-const demoEnd = 10 * time.Second
+// demoBegin and demoEnd are how long the demo's workers may take to begin and to end: longer than they need.
+const demoBegin, demoEnd = 5 * time.Second, 10 * time.Second
 
 // demoBytes bounds the bytes that a demo hashes, so that it takes seconds.
 const demoBytes = 512 << 20

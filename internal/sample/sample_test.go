@@ -55,7 +55,17 @@ func TestSampleData(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- Run(ctx, c) }()
+	Await(ctx, c)
+	workers, err := ops.Workers(ctx)
+	check.OK(t, err)
+	alive := map[string]bool{}
+	for _, w := range workers {
+		alive[w.Queue] = alive[w.Queue] || !w.Dead
+	}
 	for queue := range handlers {
+		if !alive[queue] {
+			t.Errorf("queue %s has no worker after Await", queue)
+		}
 		for began := time.Now(); count(queue)[dbq.StateCompleted] == before[queue]; time.Sleep(50 * time.Millisecond) {
 			if time.Since(began) > time.Minute {
 				t.Fatalf("no task of queue %s was completed", queue)

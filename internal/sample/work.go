@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -48,6 +50,20 @@ func Run(ctx context.Context, c *dbq.Client) error {
 		out = errors.Join(out, err)
 	}
 	return out
+}
+
+// Await waits until the workers of Run have reported, or ctx ends: before that, the shop's queues seem to have none.
+func Await(ctx context.Context, c *dbq.Client) {
+	for ops := admin.New(c); sleep(ctx, 20*time.Millisecond); {
+		working := map[string]bool{}
+		workers, _ := ops.Workers(ctx) // or again
+		for _, w := range workers {
+			working[w.Queue] = working[w.Queue] || !w.Dead
+		}
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(handlers)), func(queue string) bool { return !working[queue] }) {
+			return
+		}
+	}
 }
 
 var handlers = map[string]struct {
