@@ -2,14 +2,17 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/internal/duration"
 	"github.com/google/uuid"
 )
 
@@ -124,6 +127,32 @@ func differences(before, after json.RawMessage) (out []difference) {
 	return out
 }
 
+// Words returns the name of the field in words.
+func (d difference) Words() string {
+	return label(strings.TrimSuffix(strings.ReplaceAll(d.Name, ".", " "), "_seconds"))
+}
+
+// Value writes a value of the audit as the pages write it: a duration with its unit, a time by the page's clock.
+func (c clock) Value(field, value string) any {
+	seconds, notSeconds := strconv.ParseFloat(value, 64)
+	at, notTime := time.Parse(time.RFC3339, value)
+	words := map[string]string{"true": "yes", "false": "no"}
+	for _, s := range states {
+		words[s.String()] = strings.ToLower(stateWord(s))
+	}
+	switch {
+	case strings.HasSuffix(field, "_seconds") && notSeconds == nil && seconds < 0:
+		return duration.ForeverText
+	case strings.HasSuffix(field, "_seconds") && notSeconds == nil && seconds > 0:
+		return typed(time.Duration(seconds * float64(time.Second)))
+	case notTime == nil:
+		return c.Time(at)
+	case field == "cron" && cronWords(value) != "":
+		return cronWords(value) + " (" + value + ")"
+	}
+	return cmp.Or(words[value], value)
+}
+
 // flat returns the values of a JSON text by their names. Those of an object within another one are outer.inner.
 func flat(text json.RawMessage) map[string]string {
 	out := map[string]string{}
@@ -145,6 +174,14 @@ func flatten(name string, value any, out map[string]string) {
 		}
 	case string:
 		out[name] = value
+	case []any:
+		var parts []string
+		for _, v := range value {
+			one := map[string]string{}
+			flatten("", v, one)
+			parts = append(parts, one[""])
+		}
+		out[name] = strings.Join(parts, ", ")
 	default:
 		b, _ := json.Marshal(value) // it was JSON
 		out[name] = string(b)

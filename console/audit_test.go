@@ -5,9 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/internal/check"
+	"github.com/dbq-go/dbq/schedule"
 )
 
 func TestAuditIsFilteredByTime(t *testing.T) {
@@ -64,4 +66,22 @@ func TestRefusedFilterOfTheAuditKeepsItsInput(t *testing.T) {
 
 	bob := serve(t, s.client, user{auth.Principal{Name: "bob", Role: auth.Operator}}, "")
 	bob.get(403, "/db/shop/audit", "since", "yesterday")
+}
+
+// TestAuditIsInWords has durations, times and states as the other pages write them, and no names of JSON.
+func TestAuditIsInWords(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, ann)
+	s.enqueue("mail", dbq.NewTask{})
+	check.OK(t, admin.New(s.client).ConfigureLimits(t.Context(), "mail", func(l *admin.QueueLimits) {
+		l.Rate, l.PerKey = admin.Rate{Starts: 120, Per: 90 * time.Second, Burst: 1}, true
+	}))
+	check.OK(t, schedule.New(s.client).Put(t.Context(), schedule.Schedule{Name: "nightly", Queue: "mail",
+		Cron: "30 2 * * *"}))
+	s.post(303, "/db/shop/queue/settings", "queue", "mail", "keep_poison", "forever")
+	s.post(303, "/db/shop/bulk", "queue", "mail", "state", "CREATED", "event", "cancel")
+	page := s.get(200, "/db/shop/audit")
+	s.shows(page, `rate per</span> <ins>1m30s<`, `per key</span> <ins>yes<`, "Every day at 02:30 (30 2 * * *)",
+		`keep poison</span> <ins>forever<`, `next</span> <ins><time `, "states waiting<")
+	s.hides(page, "_seconds", "per_key", "[&#34;")
 }

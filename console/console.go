@@ -96,8 +96,10 @@ type database struct {
 	listed    shared[listed]
 	hours     shared[map[string]hour] // of all queues
 	kept      shared[admin.Kept]      // sizes, which change slowly
+	failing   shared[map[string]admin.Failing]
 	series    sharedBy[seriesKey, series]
 	workflows sharedBy[uuid.UUID, workflow.Info] // without results
+	poisoned  sharedBy[string, dbq.Task]         // the last one of a queue
 	verdicts  sharedBy[verdictKey, admin.Verdict]
 }
 
@@ -137,8 +139,10 @@ func New(cfg Config) (*Console, error) {
 			counted:   shared[counted]{keepFor: keepCounted, patience: countPatience, log: cfg.Logger},
 			hours:     shared[map[string]hour]{keep: hoursFor},
 			kept:      shared[admin.Kept]{keep: hoursFor},
+			failing:   shared[map[string]admin.Failing]{keep: failingFor},
 			series:    sharedBy[seriesKey, series]{keep: seriesFor},
 			workflows: sharedBy[uuid.UUID, workflow.Info]{keep: workflowFor},
+			poisoned:  sharedBy[string, dbq.Task]{keep: poisonedFor},
 			verdicts:  sharedBy[verdictKey, admin.Verdict]{keep: verdictFor},
 		}
 		c.names = append(c.names, name)

@@ -35,6 +35,8 @@ type counted struct {
 	Stats []admin.QueueStats
 	Hours map[string]hour
 	Kept  admin.Kept
+
+	Failing map[string]admin.Failing // those that fail more often than usual
 }
 
 // keepCounted returns how long a count is shown.
@@ -49,6 +51,9 @@ func (d *database) count(ctx context.Context) (c counted, err error) {
 	}
 	sizes := func(ctx context.Context) (admin.Kept, error) { return d.admin.CountKept(ctx) }
 	if c.Kept, err = d.kept.get(ctx, sizes); err != nil {
+		return c, err
+	}
+	if c.Failing, err = d.failing.get(ctx, d.readFailing); err != nil {
 		return c, err
 	}
 	c.Hours, err = d.hours.get(ctx, d.readHours)

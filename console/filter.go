@@ -85,7 +85,7 @@ func (page tasksView) Tabs() (out []stateTab) {
 		out = append(out, stateTab{l, s.String(), mark, page.In(s.String()) && page.Selection.Mark == mark})
 	}
 	failed := looks[dbq.StateError]
-	failed.Text = "Failed"
+	failed.Text = stateWord(dbq.StateError)
 	add(looks[dbq.StateCreated], dbq.StateCreated, "")
 	add(looks[dbq.StateProcessing], dbq.StateProcessing, "")
 	add(failed, dbq.StateError, "")

@@ -56,11 +56,14 @@ func (o overview) findings(v *visit) (out []finding) {
 			add(queueIdle, "Queue "+name+" has due tasks and no worker", "Start a worker for it.", list("state", "CREATED"),
 				o.Counted.Add(-q.Stats.OldestDue))
 		case late != "":
-			add(kind, late, why, v.path("queue", "queue", name), o.Counted.Add(-q.Stats.OldestDue))
+			add(kind, late, why, v.path("queue", "queue", name))
 		}
 		if n := q.Stats.Count[dbq.StatePoison]; n > 0 {
 			add(tasksPoison, "Queue "+name+" has "+strings.Replace(tasks(n), " ", " poisoned ", 1),
 				"Read the errors, then retry or delete.", v.path("poison", "queue", name))
+		}
+		if q.failing.Failed > 0 && !o.verdict {
+			add(attemptsFail, "Queue "+name+" fails more often than usual", q.failing.String(), v.path("queue", "queue", name))
 		}
 		if q.Stats.Parked > 0 {
 			add(tasksParked, "Queue "+name+" has "+strings.Replace(tasks(q.Stats.Parked), " ", " parked ", 1),
@@ -144,7 +147,7 @@ func (q queueRow) late() (kind findingKind, what, why string) {
 	v := admin.Facts{Stats: q.Stats, Info: q.Info, Workers: q.workers}.Verdict()
 	switch {
 	case v.Cause == admin.CauseRate:
-		return queueLimited, "Queue " + q.Queue + " waits for its rate", v.Answer
+		return queueLimited, "Queue " + q.Queue + " has waited for its rate for " + age(q.Stats.OldestDue), v.Answer
 	case q.Stats.OldestDue > oldestFine:
 		return queueLate, "A task of queue " + q.Queue + " has been due for " + age(q.Stats.OldestDue), v.Answer
 	}
@@ -178,8 +181,9 @@ var (
 	queueLimited = findingKind{"gauge", "retry", "See the queue", false, "queues wait for their rates", "#queues"}
 	queueLate    = findingKind{"clock", "retry", "See the queue", true, "queues have tasks that are due for long",
 		"#queues"}
-	tasksPoison = findingKind{"poison", "poison", "Read the errors", true, "queues have poisoned tasks", "poison"}
-	tasksParked = findingKind{"park", "park", "See its tasks", false, "queues have parked tasks",
+	tasksPoison  = findingKind{"poison", "poison", "Read the errors", true, "queues have poisoned tasks", "poison"}
+	attemptsFail = findingKind{"warn", "retry", "See the queue", true, "queues fail more often than usual", "#queues"}
+	tasksParked  = findingKind{"park", "park", "See its tasks", false, "queues have parked tasks",
 		"tasks?mark=parked&state=ERROR"}
 	kindsUnknown = findingKind{"warn", "poison", "See the workers", true, "queues have kinds without a handler",
 		"workers"}

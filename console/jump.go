@@ -155,21 +155,34 @@ func (v *visit) cut(hits []hit, more bool, kind, text string) []hit {
 	return hits
 }
 
-// withKey returns the queues that have tasks with a key, among as many tasks as a list looks at.
+// withKey returns the queues that have tasks with a key, and in which states, among as many tasks as a list looks at.
 func (v *visit) withKey(ctx context.Context, text string) (hits []hit, err error) {
-	queues, more := map[string]int{}, false
+	queues, more := map[string]map[dbq.State]int{}, false
 	for _, queue := range v.scope() {
 		found, err := v.db.admin.List(ctx, admin.Filter{Queue: queue, Key: text, NewestFirst: true, Limit: hitsLooked})
 		if err != nil {
 			return hits, err
 		}
 		for _, t := range found.Tasks {
-			queues[t.Queue]++
+			if queues[t.Queue] == nil {
+				queues[t.Queue] = map[dbq.State]int{}
+			}
+			queues[t.Queue][t.State]++
 		}
 		more = more || found.More
 	}
 	for _, queue := range slices.Sorted(maps.Keys(queues)) {
-		hits = append(hits, hit{What: "key", Icon: "key", Name: text, Note: "in queue " + queue,
+		var counts []string
+		for _, s := range states {
+			if n := queues[queue][s]; n > 0 {
+				counts = append(counts, number(n)+" "+strings.ToLower(stateWord(s)))
+			}
+		}
+		note := "in queue " + queue + ": " + strings.Join(counts, ", ")
+		if more {
+			note += ", or more"
+		}
+		hits = append(hits, hit{What: "key", Icon: "key", Name: text, Note: note,
 			Link: v.path("tasks", "queue", queue, "key", text)})
 	}
 	return v.cut(hits, more || len(hits) > hitsOfAKind, "key", text), nil

@@ -32,6 +32,14 @@ var (
 	blockedLook   = look{"waiting", "todo", "Blocked", "State CREATED, blocked: it waits for other steps"}
 )
 
+// stateWord returns the word for all tasks of a state.
+func stateWord(s dbq.State) string {
+	if s == dbq.StateError { // some of which are not retried
+		return "Failed"
+	}
+	return looks[s].Text
+}
+
 // lookOf returns the look of a task.
 func lookOf(t dbq.Task) look {
 	switch {

@@ -76,6 +76,7 @@ type queueRow struct {
 	atLeast  map[dbq.State]bool
 	hasStats bool
 	Hour     hour
+	failing  admin.Failing
 }
 
 // Count returns the number of tasks in a state, such as "1,234", or "10,000+" if counting stopped there.
@@ -130,7 +131,7 @@ func overviewOf(c counted, l listed) overview {
 		}
 		// The count is newer than the reports of the workers.
 		r.Running = max(r.Running, min(int(r.Stats.Count[dbq.StateProcessing])-lost, r.Slots))
-		r.Hour = c.Hours[r.Queue]
+		r.Hour, r.failing = c.Hours[r.Queue], c.Failing[r.Queue]
 		out.Queues = append(out.Queues, *r)
 	}
 	slices.SortFunc(out.Queues, func(x, y queueRow) int { return cmp.Compare(x.Queue, y.Queue) })
@@ -158,6 +159,7 @@ func (d *database) changed() {
 	d.counted.expire()
 	d.listed.expire()
 	d.workflows.expireAll()
+	d.poisoned.expireAll()
 	d.verdicts.expireAll()
 }
 

@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"regexp"
 	"slices"
@@ -16,6 +17,19 @@ import (
 
 // poisonRead is how many tasks of a queue in POISON the page groups, the newest ones.
 const poisonRead = 1_000
+
+// The page of all queues shows the newest error of up to newestQueues, those with the most poisoned tasks: the last one
+// of the newestRead newest tasks.
+const newestQueues, newestRead = 50, 20
+
+// poisonedFor is how long the page of all queues shows the newest errors as they were read.
+const poisonedFor = 10 * time.Second
+
+// poisonedQueue is a queue with tasks in POISON, and the last one of them if it was read.
+type poisonedQueue struct {
+	queueRow
+	Newest dbq.Task
+}
 
 // errorGroup are tasks of a kind with alike errors.
 type errorGroup struct {
@@ -52,7 +66,8 @@ func (c *Console) poisonPage(v *visit) error {
 	page := struct {
 		refusal
 		Queue      string
-		Queues     []queueRow
+		Queues     []poisonedQueue
+		Unread     int // queues of which no task was read
 		Groups     []errorGroup
 		Read       int
 		More       bool
@@ -62,12 +77,10 @@ func (c *Console) poisonPage(v *visit) error {
 		At         string // the same for links, which may be followed later
 	}{refusal: again, Queue: queue, Since: v.form("since"), At: typedTime(at)}
 	if queue == "" {
-		o, err := v.overview()
-		if err != nil {
+		if page.Queues, page.Unread, err = v.poisonedQueues(at); err != nil {
 			return err
 		}
-		page.Queues = keep(o.Queues, func(q queueRow) bool { return q.Poisoned() > 0 })
-		v.show(http.StatusOK, "poison", "Poisoned tasks", page)
+		v.show(again.status(), "poison", "Poisoned tasks", page)
 		return nil
 	}
 	if refused {
@@ -86,6 +99,54 @@ func (c *Console) poisonPage(v *visit) error {
 	page.Groups, page.Events = groupsOf(tasks, v.user.Payloads), v.bulkEvents(queue, []dbq.State{dbq.StatePoison})
 	v.show(http.StatusOK, "poison", "Poisoned tasks of "+queue, page)
 	return nil
+}
+
+// poisonedQueues returns the queues with tasks in POISON, those with the most first, and of how many no task was read.
+// With a time, it leaves out those whose last task was poisoned before.
+func (v *visit) poisonedQueues(since time.Time) (out []poisonedQueue, unread int, err error) {
+	o, err := v.overview()
+	if err != nil {
+		return nil, 0, err
+	}
+	all := keep(o.Queues, func(q queueRow) bool { return q.Poisoned() > 0 })
+	slices.SortStableFunc(all, func(a, b queueRow) int { return cmp.Compare(b.Poisoned(), a.Poisoned()) })
+	for i, q := range all {
+		row := poisonedQueue{queueRow: q}
+		if i < newestQueues {
+			if row.Newest, err = v.lastPoisoned(q.Queue); err != nil {
+				return nil, 0, err
+			}
+			if row.Newest.Updated.Before(since) {
+				continue
+			}
+		} else {
+			unread++
+		}
+		out = append(out, row)
+	}
+	return out, unread, nil
+}
+
+// lastPoisoned returns the task of a queue that came to POISON last, which visitors share.
+func (v *visit) lastPoisoned(queue string) (dbq.Task, error) {
+	last, err := v.db.poisoned.get(v.ctx(), queue, func(ctx context.Context) (last dbq.Task, err error) {
+		found, err := v.db.admin.List(ctx, admin.Filter{
+			Queue: queue, States: []dbq.State{dbq.StatePoison}, NotCancelled: true, NewestFirst: true, Limit: newestRead,
+		})
+		for _, t := range found.Tasks {
+			if t.Updated.After(last.Updated) {
+				last = t
+			}
+		}
+		last.Headers, last.Progress = nil, nil
+		if last.Kind != dbq.KindPoison { // whose payload selects what is hidden
+			last.Payload = nil
+		}
+		return last, err
+	})
+	v.sees().Task(&last)
+	last.Result = []byte(firstLine(last.Result))
+	return last, err
 }
 
 // poisoned reads the newest tasks of a queue that have come to POISON since a time, each with the line of its error

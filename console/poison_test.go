@@ -5,10 +5,12 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
+	"github.com/dbq-go/dbq/dbqtest"
 	"github.com/dbq-go/dbq/internal/check"
 )
 
@@ -22,9 +24,10 @@ func TestPoisonedTasksAreGroupedAndRedriven(t *testing.T) {
 	cancelled := s.enqueue("mail", dbq.NewTask{Kind: "unwanted"})
 	check.OK(t, admin.New(s.client).Operate(t.Context(), admin.Cancel, cancelled.ID))
 	s.post(303, "/db/shop/queue/settings", "queue", "mail", "dead_letter", "alerts")
-	s.shows(s.get(200, "/db/shop/poison"), `poison?queue=mail">mail`, `<td class="num at-side">3</td>`)
+	s.shows(s.get(200, "/db/shop/poison"), `poison?queue=mail">mail`, `<td class="num at-side">3</td>`,
+		"mailbox is full")
 	page := s.get(200, "/db/shop/poison", "queue", "mail")
-	s.shows(page, "3 poisoned tasks of", "alerts", "mailbox is full", `<td class="num fit">2</td>`,
+	s.shows(page, "3 poisoned tasks, by kind and error", "alerts", "mailbox is full", `<td class="num fit">2</td>`,
 		`<td class="num fit">1</td>`)
 	s.hides(page, "unwanted", "stack")
 
@@ -51,7 +54,7 @@ func TestPoisonedTasksAreGroupedAndRedriven(t *testing.T) {
 	}
 	s.shows(s.get(200, html.UnescapeString(m[1])), "Retry 3 tasks?")
 	s.post(303, "/db/shop/bulk", "queue", "mail", "state", "POISON", "mark", "not-cancelled", "event", "reenqueue")
-	s.shows(s.get(200, "/db/shop/poison", "queue", "mail"), "is poisoned</h1>")
+	s.shows(s.get(200, "/db/shop/poison", "queue", "mail"), "No task is poisoned.")
 	if got := s.task(dbq.Enqueued{ID: cancelled.ID}); got.State != dbq.StatePoison {
 		t.Errorf("the cancelled task is %s, want POISON", got.State)
 	}
@@ -59,7 +62,31 @@ func TestPoisonedTasksAreGroupedAndRedriven(t *testing.T) {
 	bob := serve(t, s.client, user{auth.Principal{Name: "bob", Role: auth.Viewer, Queues: []string{"mail"}}}, "")
 	s.poison("mail", dbq.NewTask{Kind: "welcome"}, "planted-secret")
 	page = bob.get(200, "/db/shop/poison", "queue", "mail")
+	bob.hides(bob.get(200, "/db/shop/poison"), "planted-secret")
 	bob.shows(page, "welcome", "does not show the texts of errors")
 	bob.hides(page, "planted-secret", "reenqueue")
 	bob.get(403, "/db/shop/poison", "queue", "bills")
+}
+
+// TestPoisonedQueuesSinceATime lists the queues whose last task was poisoned since a time, those with the most first.
+func TestPoisonedQueuesSinceATime(t *testing.T) {
+	t.Parallel()
+	db := dbqtest.New(t)
+	s := serve(t, db.Client, ann, "")
+	s.poison("bills", dbq.NewTask{Kind: "invoice"}, "no such account")
+	db.Advance(3 * time.Hour)
+	for range 2 {
+		s.poison("mail", dbq.NewTask{Kind: "welcome"}, "mailbox is full")
+	}
+	page := s.get(200, "/db/shop/poison")
+	s.shows(page, "2 queues", "no such account", "mailbox is full", ">invoice</a>")
+	if strings.Index(page, "mailbox is full") > strings.Index(page, "no such account") {
+		t.Error("the queue with the most poisoned tasks is not first")
+	}
+	page = s.get(200, "/db/shop/poison", "since", "2h")
+	s.shows(page, "1 queue<", "mailbox is full", `value="2h"`, "poison?queue=mail&amp;since=2")
+	s.hides(page, "no such account")
+	db.Advance(time.Hour)
+	s.shows(s.get(200, "/db/shop/poison", "since", "30m"), "No task was poisoned since then.")
+	s.shows(s.get(422, "/db/shop/poison", "since", "soon"), `id="since-error"`, `value="soon"`)
 }

@@ -19,8 +19,9 @@ const (
 	// complete.
 	reportsAfter = 10 * time.Second
 	// seriesFor is how long statistics are shown to other visitors: they change once a minute.
-	seriesFor = 20 * time.Second
-	hoursFor  = 30 * time.Second // the hours of the overview, which is open all day
+	seriesFor  = 20 * time.Second
+	hoursFor   = 30 * time.Second // the hours of the overview, which is open all day
+	failingFor = time.Minute
 )
 
 // span is a time until now that plots show, in periods.
@@ -156,6 +157,19 @@ func (d *database) readHours(ctx context.Context) (map[string]hour, error) {
 			h.Failed, h.Poisoned = append(h.Failed, p.Failed), append(h.Poisoned, p.Poisoned)
 		}
 		out[q.Queue] = h
+	}
+	return out, err
+}
+
+// readFailing reads which queues fail more often than usual: none if there are too many queues for that.
+func (d *database) readFailing(ctx context.Context) (map[string]admin.Failing, error) {
+	all, err := d.admin.Failing(ctx)
+	if errors.Is(err, dbq.ErrOption) {
+		return nil, nil
+	}
+	out := map[string]admin.Failing{}
+	for _, f := range all {
+		out[f.Queue] = f
 	}
 	return out, err
 }

@@ -125,3 +125,19 @@ func TestOverviewHasSparklinesOfTheQueuesOfTheUser(t *testing.T) {
 		t.Errorf("the overview has %d lines, want 4 of all queues and 2 of mail", n)
 	}
 }
+
+// TestOverviewShowsQueueThatFailsMoreOftenThanUsual compares the last minutes with the day before.
+func TestOverviewShowsQueueThatFailsMoreOftenThanUsual(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, ann)
+	s.enqueue("mail", dbq.NewTask{})
+	s.report("mail", 3*time.Hour, series.Counts{Completed: 980, Failed: 20})
+	s.report("mail", 5*time.Minute, series.Counts{Completed: 140, Failed: 60})
+	const text = "30% of 200 attempts failed in the last 15 minutes, and 2% in the day before."
+	s.shows(s.get(200, "/db/shop/"), "Queue mail fails more often than usual", text)
+	page := s.get(200, "/db/shop/queue", "queue", "mail")
+	s.shows(page, text) // in the line that says why its tasks wait
+	s.hides(page, "fails more often than usual")
+	bob := serve(t, s.client, user{auth.Principal{Name: "bob", Role: auth.Viewer, Queues: []string{"bills"}}}, "")
+	bob.hides(bob.get(200, "/db/shop/"), "fails more often than usual")
+}

@@ -39,6 +39,11 @@ func (c clock) Stamp(t time.Time) template.HTML { return c.within(t, "15:04:05.0
 // Minute writes a time with its minute, for those of a series.
 func (c clock) Minute(t time.Time) template.HTML { return c.within(t, "15:04") }
 
+// Around writes the time of day in a while, to the minute.
+func (c clock) Around(d time.Duration) template.HTML {
+	return c.Minute(c.now.Add(d).Round(time.Minute))
+}
+
 // within writes a time of day, with the date if it is not today.
 func (c clock) within(t time.Time, format string) template.HTML {
 	const date = "2 Jan 2006"

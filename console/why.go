@@ -34,7 +34,7 @@ func (v *visit) why(queue string, after time.Time) (admin.Verdict, error) {
 		if err != nil {
 			return admin.Verdict{}, err
 		}
-		f := admin.Facts{Workers: l.Workers}
+		f := admin.Facts{Workers: l.Workers, Failing: c.Failing[queue]}
 		for _, q := range l.Queues {
 			if q.Queue == queue {
 				f.Info = q

@@ -40,11 +40,12 @@ func TestPagesSayWhyTasksWait(t *testing.T) {
 			t.Errorf("%s does not say why the task waits: %s", name, page)
 		}
 	}
-	s.shows(queue, "Not the reason: pause")
+	s.shows(queue, "Not the reason: pause", "Empty at about <time ")
+	s.hides(s.get(200, taskPath(waiting)), "Empty at about") // which is about the queue
 	s.hides(s.get(200, "/db/shop/queue", "queue", "webhooks", "part", "series"), answer)
 	s.shows(s.live(s.get(200, taskPath(waiting))), "Starts are limited to 1 an hour: ")
 	s.hides(s.get(200, taskPath(running)), "Starts are limited")
-	s.shows(s.get(200, "/db/shop/"), "Queue webhooks waits for its rate", answer)
+	s.shows(s.get(200, "/db/shop/"), "Queue webhooks has waited for its rate for ", answer)
 	bob := serve(t, db.Client, user{auth.Principal{Name: "bob", Role: auth.Viewer, Queues: []string{"mail"}}}, "")
 	bob.hides(bob.get(200, "/db/shop/"), "webhooks", "Starts are limited")
 

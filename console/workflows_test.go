@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -30,6 +31,12 @@ func TestWorkflowsAreListed(t *testing.T) {
 	check.OK(t, err)
 	check.OK(t, s.client.Queue("mail").Complete(t.Context(), done[0].Lease, nil))
 
+	leased, err := s.client.Queue("bills").Checkout(t.Context(), 2, time.Hour)
+	check.OK(t, err)
+	for _, task := range leased {
+		check.OK(t, s.client.Queue("bills").Settle(t.Context(), task.Lease, dbq.Poisoned(errors.New("declined"))))
+	}
+
 	page := s.get(200, "/db/shop/workflows")
 	s.shows(page, "first 24 and 1 other step", "first 24 waits in mail", "Next page")
 	if n := strings.Count(page, "and 1 other step"); n != 20 {
@@ -44,6 +51,23 @@ func TestWorkflowsAreListed(t *testing.T) {
 	if n := strings.Count(page, "and 1 other step"); n != 5 {
 		t.Errorf("the second page lists %d workflows, want 5", n)
 	}
+	for state, want := range map[string]int{"failed": 2, "completed": 0, "running": 20} {
+		page := s.get(200, "/db/shop/workflows", "state", state)
+		if n := strings.Count(page, "and 1 other step"); n != want {
+			t.Errorf("%d workflows are listed as %s, want %d", n, state, want)
+		}
+		s.shows(page, `?state=`+state+`" aria-current="true"`)
+	}
+	page = s.get(200, "/db/shop/workflows", "state", "failed")
+	s.shows(page, "Searched 25 workflows.", "first 1 poisoned in bills")
+	s.hides(page, "search further")
+	s.shows(s.get(200, "/db/shop/workflows", "state", "completed"), "None of them is completed.")
+	path, form = s.followed(s.get(200, "/db/shop/workflows", "state", "running"), "search further")
+	page = s.get(200, path+encode(form, "?"))
+	s.shows(page, "first 0 and", "First page")
+	s.hides(page, "first 1 ", "first 24 and")
+	s.get(422, "/db/shop/workflows", "state", "lost")
+
 	bob := serve(t, s.client, user{auth.Principal{Name: "bob", Role: auth.Viewer, Queues: []string{"mail"}}}, "")
 	page = bob.get(200, "/db/shop/workflows")
 	bob.shows(page, "first 24 and")
