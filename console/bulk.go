@@ -3,9 +3,12 @@ package console
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/dbq-go/dbq"
 	"github.com/dbq-go/dbq/admin"
 	"github.com/dbq-go/dbq/auth"
 	"github.com/dbq-go/dbq/internal/access"
@@ -39,6 +42,20 @@ type bulkView struct {
 	More      bool      // there may be more
 	After     uuid.UUID // the last task that was tried
 	Reason    string
+	Sample    []dbq.Task // some of the tasks that would change
+	Type      int        // the number that confirms that many tasks are deleted, or 0
+}
+
+// sampleSize is how many tasks a preview shows, and typeFrom the number from which a person types how many are deleted.
+const sampleSize, typeFrom = 5, 101
+
+// show adds tasks that the event may change to those that the preview shows.
+func (page *bulkView) show(tasks []dbq.Task) {
+	for _, t := range tasks {
+		if len(page.Sample) < sampleSize && page.Event.Allows(t.State, t.Parked()) {
+			page.Sample = append(page.Sample, t)
+		}
+	}
 }
 
 // bulkOf reads the selection and the event of the request, and checks that the user may do it. The selection gets its
@@ -125,11 +142,17 @@ func (c *Console) bulkPage(v *visit) error {
 		f.Limit = previewTo
 		n, more, err = v.db.admin.CountMovable(v.ctx(), page.Event.Event, f)
 		page.Unsure = more && n < previewTo
+		if n > 0 && err == nil {
+			err = v.sample(&page, f)
+		}
 	}
 	if err != nil {
 		return err
 	}
 	page.None, page.Count = n == 0 && !more, tasks(n)
+	if page.Event.To == state.None && n >= typeFrom {
+		page.Type = n
+	}
 	switch {
 	case n == 0:
 		page.Count = "the tasks that match"
@@ -138,6 +161,17 @@ func (c *Console) bulkPage(v *visit) error {
 	}
 	v.show(http.StatusOK, "bulk", verbs[page.Event.Event].Label+" tasks", page)
 	return nil
+}
+
+// sample reads some of the tasks of a selection that an action would change.
+func (v *visit) sample(page *bulkView, f admin.Filter) error {
+	f.States = keep(page.Event.FromStates(), func(s state.State) bool {
+		return len(f.States) == 0 || slices.Contains(f.States, s)
+	})
+	f.Limit = sampleSize
+	found, err := v.db.admin.List(v.ctx(), f)
+	page.show(found.Tasks)
+	return err
 }
 
 // findMovable searches the next tasks of a selection by a text for those that the event may change. The next call
@@ -152,6 +186,7 @@ func (v *visit) findMovable(page *bulkView, f *admin.Filter) (ids []uuid.UUID, m
 			ids = append(ids, t.ID)
 		}
 	}
+	page.show(found.tasks)
 	page.Searched += found.looked
 	if found.more {
 		page.After, f.After = found.last, found.last
@@ -187,6 +222,9 @@ func (c *Console) bulk(v *visit) error {
 		if f.After, err = uuid.Parse(after); err != nil {
 			return formError("after is not the id of a task")
 		}
+	}
+	if strings.ReplaceAll(v.form("typed"), ",", "") != v.form("count") {
+		return formError("Type the number of tasks, which confirms that they are deleted")
 	}
 	page.Reason = v.form("reason")
 	part := v.changePart

@@ -138,6 +138,7 @@ func TestActionOnASearchRevealsNothing(t *testing.T) {
 	s := serveWith(t, console.Config{Databases: map[string]*dbq.Client{"shop": client}, Authenticator: ann,
 		Redactions: []redaction.Rule{{Queue: "mail", Paths: []string{"$..card"}}}})
 	s.poison("mail", dbq.NewTask{Payload: []byte(`{"card":"planted"}`)}, "planted")
+	s.hides(s.get(200, "/db/shop/poison"), "planted")
 	for _, field := range []string{"error", "payload", "alike"} {
 		form := []string{"queue", "mail", "state", "POISON", field, "planted", "event", "purge"}
 		s.shows(s.get(200, "/db/shop/bulk", form...), "Nothing to delete")
@@ -229,4 +230,60 @@ func TestChosenCancelledTaskIsRetried(t *testing.T) {
 	if got := s.task(dbq.Enqueued{ID: task.ID}); got.State != dbq.StateCreated {
 		t.Errorf("the chosen task is %v, want CREATED", got.State)
 	}
+}
+
+// TestDeletionOfManyIsConfirmedByTheirNumber: the preview shows some of the tasks, and requests the number.
+func TestDeletionOfManyIsConfirmedByTheirNumber(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, ann)
+	s.poison("mail", dbq.NewTask{Kind: "poisoned"}, "refused")
+	if _, err := s.client.Queue("mail").EnqueueMany(t.Context(), make([]dbq.NewTask, 101)); err != nil {
+		t.Fatal(err)
+	}
+	filter := []string{"queue", "mail", "event", "cancel"}
+	page := s.get(200, "/db/shop/bulk", filter...)
+	s.shows(page, "Cancel 101 tasks?", "Some of them:")
+	s.hides(page, "to confirm")
+	if n := strings.Count(page, ">task <code"); n != 5 {
+		t.Errorf("the preview shows %d tasks, want 5", n)
+	}
+	s.finish("/db/shop/bulk", filter...)
+
+	filter[3] = "purge"
+	page = s.get(200, "/db/shop/bulk", filter...)
+	s.shows(page, "Type 102 to confirm", `pattern="102|102"`, `name="count" value="102"`, "poisoned <code")
+	for _, typed := range []string{"", "101"} {
+		s.shows(s.post(422, "/db/shop/bulk", append(filter, "count", "102", "typed", typed)...), "the number of tasks, which")
+	}
+	if stats, err := admin.New(s.client).StatsOf(t.Context(), "mail"); err != nil || stats.Cancelled != 101 {
+		t.Errorf("%d cancelled tasks are left, want 101: %v", stats.Cancelled, err)
+	}
+	s.post(303, "/db/shop/bulk", append(filter, "count", "102", "typed", "102")...)
+	s.shows(s.get(200, "/db/shop/bulk", filter...), "Nothing to delete")
+}
+
+// TestActionsAreInOrder: what repairs comes first and what cannot be undone last, and each row says what it allows.
+func TestActionsAreInOrder(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, ann)
+	s.poison("mail", dbq.NewTask{}, "refused")
+	s.enqueue("mail", dbq.NewTask{})
+	for state, want := range map[string]string{
+		"":       "reenqueue cancel reject revoke restore quarantine purge",
+		"POISON": "reenqueue restore purge",
+		"ERROR":  "reenqueue cancel quarantine purge",
+	} {
+		if state == "ERROR" { // which a list shows only with a task
+			check.OK(t, admin.New(s.client).Operate(t.Context(), admin.Reject, s.enqueue("mail", dbq.NewTask{}).ID))
+		}
+		page, got := s.get(200, "/db/shop/tasks", "queue", "mail", "state", state), []string(nil)
+		for _, m := range regexp.MustCompile(`name="event" value="([a-z]+)"`).FindAllStringSubmatch(page, -1) {
+			got = append(got, m[1])
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("of tasks in %q, the list offers %q, want %q", state, got, want)
+		}
+	}
+	s.shows(s.get(200, "/db/shop/tasks", "queue", "mail"), `data-can="reenqueue restore purge"`,
+		`data-can="cancel reject"`)
 }

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -108,6 +109,18 @@ var verbs = map[state.Event]verb{
 	state.Finish:     {"Finish", "Finish", "finished", "done"},
 	state.Quarantine: {"Stop retrying", "Stop retrying", "moved to Poisoned", "poison"},
 	state.Purge:      {"Delete", "Delete", "deleted", "trash"},
+}
+
+// operatorsEvents returns the operators' events in the order in which pages offer them: what repairs comes first, and
+// what cannot be undone last.
+func operatorsEvents() []state.Transition {
+	order := []state.Event{state.Reenqueue, state.Cancel, state.Reject, state.Revoke, state.Restore, state.Quarantine,
+		state.Purge}
+	all := state.ByOperator()
+	slices.SortFunc(all, func(a, b state.Transition) int {
+		return slices.Index(order, a.Event) - slices.Index(order, b.Event)
+	})
+	return all
 }
 
 // Small returns the label within a sentence.

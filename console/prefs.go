@@ -17,6 +17,7 @@ type preference struct {
 var (
 	themes     = preference{"theme", "dbq_theme", []string{"auto", "light", "dark"}}
 	timeStyles = preference{"times", "dbq_times", []string{"relative", "local", "utc"}}
+	shortcuts  = preference{"shortcuts", "dbq_shortcuts", []string{"on", "off"}} // single keys; not Esc and Ctrl-K
 )
 
 // preferenceAge is how long a browser keeps a preference, in seconds.
@@ -89,7 +90,7 @@ func (c *Console) savePreferences(w http.ResponseWriter, r *http.Request) {
 		v.showError(err)
 		return
 	}
-	for _, p := range []preference{themes, timeStyles} {
+	for _, p := range []preference{themes, timeStyles, shortcuts} {
 		if value := v.form(p.field); slices.Contains(p.values, value) {
 			c.setCookie(w, r, p.cookie, value, preferenceAge)
 		}

@@ -41,6 +41,11 @@ func TestPreferencesAreKeptWithoutScripts(t *testing.T) {
 		`value="utc" aria-pressed="true"`)
 
 	s.post(303, "/prefs", "times", "local", "theme", "pink")
+	s.shows(s.get(200, path), `data-shortcuts="on"`, `<kbd class="scripted"`, `name="shortcuts" value="off"`)
+	s.post(303, "/prefs", "shortcuts", "off")
+	page = s.get(200, path)
+	s.shows(page, `data-shortcuts="off"`, `name="shortcuts" value="on"`)
+	s.hides(page, `<kbd class="scripted"`)
 	for zone, want := range map[string]string{
 		"": " UTC</time>", "Asia/Kathmandu": " local, ", "../etc/passwd": " UTC</time>", "Local": " UTC</time>",
 	} {

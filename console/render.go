@@ -42,6 +42,7 @@ type layout struct {
 	Prefix    string
 	Theme     string // auto, light or dark
 	Times     string // relative, local or utc
+	Shortcuts string // on or off
 	Flash     string
 	User      auth.Principal
 	Session   bool // the user has signed in here, and can sign out
@@ -109,7 +110,8 @@ func (v *visit) show(status int, page, title string, content any) {
 	now := v.clock()
 	l := layout{
 		clock: now, Name: page, Title: title, Prefix: v.console.cfg.Prefix, Theme: v.chosen(themes), Times: now.style,
-		Flash: v.flash(), User: v.user, At: now.now, Page: content, Session: v.console.sessionToken(v.r) != "", visit: v,
+		Shortcuts: v.chosen(shortcuts), Flash: v.flash(), User: v.user, At: now.now, Page: content,
+		Session: v.console.sessionToken(v.r) != "", visit: v,
 	}
 	for _, name := range v.console.names {
 		if v.user.MaySome(auth.Read, name) {

@@ -42,22 +42,29 @@ func (s selection) fields() []string {
 	}
 }
 
+// filterField is a field of a selection, with its value in the words of the pages.
+type filterField struct{ Name, Value, Word string }
+
 // Hidden are the fields that a form repeats for a selection.
-func (s selection) Hidden() (out []struct{ Name, Value string }) {
+func (s selection) Hidden() (out []filterField) {
 	fields := s.fields()
 	for i := 0; i < len(fields); i += 2 {
-		if fields[i+1] != "" {
-			out = append(out, struct{ Name, Value string }{fields[i], fields[i+1]})
+		f := filterField{fields[i], fields[i+1], fields[i+1]}
+		if st, err := state.Parse(f.Value); f.Name == "state" && err == nil {
+			f.Word = stateWord(st)
+		}
+		if f.Value != "" {
+			out = append(out, f)
 		}
 	}
 	return out
 }
 
-// Words describes a selection, such as "queue mail, state POISON".
+// Words describes a selection, such as "queue mail, state Poisoned".
 func (s selection) Words() string {
 	var parts []string
 	for _, f := range s.Hidden() {
-		parts = append(parts, f.Name+" "+f.Value)
+		parts = append(parts, f.Name+" "+f.Word)
 	}
 	if len(parts) == 0 {
 		return "all tasks"
@@ -223,7 +230,7 @@ func (page *tasksView) fill(v *visit, s selection) error {
 
 // bulkEvents returns the operators' events that the user may apply to tasks of a queue in one of some states.
 func (v *visit) bulkEvents(queue string, in []dbq.State) (out []state.Transition) {
-	for _, t := range state.ByOperator() {
+	for _, t := range operatorsEvents() {
 		possible := len(in) == 0 || slices.ContainsFunc(t.FromStates(), func(s state.State) bool {
 			return slices.Contains(in, s)
 		})
@@ -232,6 +239,17 @@ func (v *visit) bulkEvents(queue string, in []dbq.State) (out []state.Transition
 		}
 	}
 	return out
+}
+
+// Can returns the events of the page that a task of it allows.
+func (page tasksView) Can(r taskRow) string {
+	var names []string
+	for _, e := range page.Events {
+		if e.Allows(r.State, r.Parked()) {
+			names = append(names, string(e.Event))
+		}
+	}
+	return strings.Join(names, " ")
 }
 
 // actionOf returns the action that an event requires of a user.

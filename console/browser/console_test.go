@@ -237,6 +237,25 @@ func TestKeys(t *testing.T) {
 		chromedp.WaitVisible(chromedp.CSS("#keys")))
 }
 
+// TestShortcutsAreTurnedOff: keys without Ctrl then do nothing, as for people who dictate.
+func TestShortcutsAreTurnedOff(t *testing.T) {
+	p := open(t)
+	const choice = `[name="shortcuts"]`
+	p.do(chromedp.Navigate(p.url))
+	p.follow(choice)
+	p.do(chromedp.KeyEvent("?gt/"))
+	if value[bool](p, `document.getElementById("keys").open || document.activeElement?.name === "q"`) {
+		t.Error("a key has an effect")
+	}
+	p.do(chromedp.Evaluate[chromedp.Void](
+		`document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "k", ctrlKey: true, bubbles: true })); undefined`))
+	if !value[bool](p, `document.activeElement.name === "q" && location.pathname === "/db/shop/"`) {
+		t.Error("Ctrl-K does not go to the search, or g and t have left the page")
+	}
+	p.follow(choice)
+	p.do(chromedp.KeyEvent("?"), chromedp.WaitVisible(chromedp.CSS("#keys")))
+}
+
 // changes matches the paths of the pages that ask before a change, and of the forms.
 const changes = `window.changes = new RegExp("/(reenqueue|cancel|finish|purge|reject|revoke|restore|quarantine|retry|` +
 	`bulk|workers/stop|schedule/edit|enqueue)$")`

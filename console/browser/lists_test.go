@@ -163,8 +163,17 @@ func TestTasksAreChosenByBoxAndKey(t *testing.T) {
 	says(all)
 	p.do(chromedp.KeyEvent("jx"))
 	says("1 chosen task:")
+	offers := func(want ...string) {
+		t.Helper()
+		if got := value[[]string](p, `[...document.querySelectorAll('#act [name="event"]')].filter(b => !b.hidden)
+			.map(b => b.value)`); !slices.Equal(got, want) {
+			t.Errorf("the actions are %q, want %q", got, want)
+		}
+	}
+	offers("cancel", "reject") // it waits
 	p.do(chromedp.KeyEvent("x"))
 	says(all)
+	offers("reenqueue", "cancel", "reject", "revoke", "restore", "quarantine", "purge")
 	p.do(chromedp.Click(chromedp.CSS("#all")))
 	says("50 chosen tasks:")
 	p.do(chromedp.Click(chromedp.CSS("#all")))

@@ -53,7 +53,7 @@ function start() {
   zone();
   live();
   // On a phone, the item of this page may be out of sight.
-  for (const item of document.querySelectorAll(".pages [aria-current], .tabs [aria-current], .states [aria-current]")) {
+  for (const item of document.querySelectorAll(".tabs [aria-current], .states [aria-current]")) {
     const bar = item.parentElement, at = item.getBoundingClientRect();
     bar.scrollLeft += at.left - bar.getBoundingClientRect().left - (bar.clientWidth - at.width) / 2;
   }
@@ -73,14 +73,19 @@ async function copy(button) {
   const text = button.lastChild, before = text.textContent;
   button.title = text.textContent = "Copied";
   button.setAttribute("role", "status");
-  setTimeout(() => { button.title = title; text.textContent = before; }, 2000);
+  setTimeout(() => { button.title = title; text.textContent = before; button.removeAttribute("role"); }, 2000);
 }
 
-// scope says to which tasks the actions below a list apply: to those that were chosen or, without any, to all.
+// scope says to which tasks the actions below a list apply: to those that were chosen or, without any, to all. It hides
+// actions that no chosen task allows.
 function scope() {
   const shown = document.getElementById("scope"), all = document.getElementById("all");
   if (!shown || !all) return;
-  const boxes = [...document.querySelectorAll('input[name="task"]')], n = boxes.filter((box) => box.checked).length;
+  const boxes = [...document.querySelectorAll('input[name="task"]')], chosen = boxes.filter((box) => box.checked);
+  const n = chosen.length, can = new Set(chosen.flatMap((box) => box.dataset.can.split(" ")));
+  for (const action of document.querySelectorAll('#act [name="event"]')) {
+    action.hidden = n > 0 && !can.has(action.value);
+  }
   shown.textContent = n === 0 ? shown.dataset.all : `${n} chosen ${n === 1 ? "task" : "tasks"}:`;
   all.checked = n > 0 && n === boxes.length;
   all.indeterminate = n > 0 && n < boxes.length;
@@ -139,7 +144,7 @@ function key(event) {
     return;
   }
   if (event.key === "k" && (event.ctrlKey || event.metaKey)) { search(event); return; }
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || root.dataset.shortcuts === "off") return;
   if (event.target.closest("input:not([type=checkbox]), textarea, select, dialog")) return;
   const went = Date.now() - chord < 1500;
   chord = 0;
@@ -160,7 +165,7 @@ function key(event) {
 }
 
 // frame shows what a refreshed page reports outside of its refreshed part: the trouble, the queues, and when it was
-// read. It returns false if it has left a part as it was, since the focus is in it.
+// read. It returns false if it has left a part as it was, since the focus is in it or its menu is open.
 function frame(text) {
   const page = new DOMParser().parseFromString(text, "text/html");
   const icon = page.getElementById("icon");
@@ -174,7 +179,7 @@ function frame(text) {
   for (const part of ["#read", "nav.pages"]) {
     const fresh = page.querySelector(part), shown = document.querySelector(part);
     if (!fresh || !shown || shown.innerHTML === fresh.innerHTML) continue;
-    if (shown.contains(document.activeElement)) whole = false;
+    if (shown.contains(document.activeElement) || shown.querySelector(":popover-open")) whole = false;
     else shown.replaceChildren(...fresh.childNodes);
   }
   return whole;
