@@ -48,7 +48,8 @@ func TestLargePayloadIsShownInPartAndSentAsAFile(t *testing.T) {
 	task := s.enqueue("mail", dbq.NewTask{Payload: long})
 	file := taskPath(task) + "/file/payload"
 	page := html.UnescapeString(s.get(200, taskPath(task)))
-	s.shows(page, "JSON, 1", "only the beginning is shown", `href="`+file+`?as=text">Show all`, `href="`+file+`" download`)
+	s.shows(page, "JSON, 1", "only the beginning is shown", "Show all", `href="`+file+`?as=text">`,
+		`href="`+file+`" download`)
 	answer, text := s.answer(file, "Accept-Encoding", "gzip")
 	if text != string(long) || answer.Header.Get("Content-Disposition") !=
 		`attachment; filename="`+task.ID.String()+`-payload.json"` || answer.Header.Get("Content-Encoding") != "gzip" {

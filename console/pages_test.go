@@ -173,6 +173,10 @@ func TestBulkActionCountsThenChanges(t *testing.T) {
 	s.shows(s.get(200, "/db/shop/tasks", "queue", "mail", "state", "CREATED"), `value="cancel"`, "Cancel…")
 	page := s.get(200, "/db/shop/bulk", "queue", "mail", "key", "acme", "event", "cancel")
 	s.shows(page, "Cancel 3 tasks?", "queue mail, key acme")
+	page = s.get(200, "/db/shop/bulk", "queue", "mail", "state", "CREATED", "event", "cancel")
+	s.shows(page, "queue mail, state Waiting")
+	page = s.get(200, "/db/shop/tasks", "state", "ERROR")
+	s.shows(page, `aria-label="Remove state Failed"`, `name="state" value="ERROR"`)
 	s.post(303, "/db/shop/bulk", "queue", "mail", "key", "acme", "event", "cancel", "reason", "test")
 	stats, err := admin.New(s.client).StatsOf(t.Context(), "mail")
 	if err != nil || stats.Cancelled != 3 {
@@ -347,4 +351,18 @@ func TestSchedulesWorkflowsWorkersAndAuditHavePages(t *testing.T) {
 	s.shows(s.get(200, "/db/shop/audit"), "refunded", "pause schedule", "ann", "console",
 		"it was late", "holiday is over", "nobody reads it")
 	s.shows(s.get(200, "/db/shop/audit", "action", "nothing"), "No change matches")
+}
+
+// TestTaskHasAMenuOnlyForSeveralEvents: a menu of one event would be one click more.
+func TestTaskHasAMenuOnlyForSeveralEvents(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, ann)
+	task := s.enqueue("mail", dbq.NewTask{})
+	s.shows(s.get(200, taskPath(task)), `<summary class="btn">More`)
+	leased, err := s.client.Queue("mail").Checkout(t.Context(), 1, time.Minute)
+	check.OK(t, err)
+	check.OK(t, s.client.Queue("mail").Complete(t.Context(), leased[0].Lease, nil))
+	page := s.get(200, taskPath(task))
+	s.hides(page, `<summary class="btn">More`)
+	s.shows(page, `<a class="btn danger" href="`+taskPath(task)+`/purge"`)
 }

@@ -3,7 +3,6 @@ package console
 import (
 	"errors"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/dbq-go/dbq"
@@ -100,7 +99,7 @@ func (c *Console) taskPage(v *visit) error {
 
 // actions returns the operators' events that the task's state and the user's role allow.
 func (v *visit) actions(t dbq.Task) (out []state.Transition) {
-	for _, a := range state.ByOperator() {
+	for _, a := range operatorsEvents() {
 		if a.Allows(t.State, t.Parked()) && v.may(actionOf(a.Event), t.Queue) {
 			out = append(out, a)
 		}
@@ -200,9 +199,31 @@ func (t taskView) Answer() answer {
 
 // More returns the events of a task's menu: those that have no button of their own.
 func (t taskView) More() []state.Transition {
-	return slices.DeleteFunc(slices.Clone(t.Actions), func(a state.Transition) bool {
-		return a.Event == state.Reenqueue || a.Event == state.Purge
-	})
+	return keep(t.Actions, func(a state.Transition) bool { return a.Event != state.Reenqueue })
+}
+
+// part is a text of a task in a card of its own.
+type part struct {
+	Name, Title string // Name is that of the file
+	content
+	Error bool
+	Line  string // of an error, by which others with it are found
+}
+
+// Parts returns the texts of a task: its error or result and its progress, if there are any, and its payload.
+func (t taskView) Parts() (out []part) {
+	switch {
+	case len(t.Result) == 0:
+	case t.State == dbq.StateCompleted:
+		out = append(out, part{Name: "result", Title: "Result", content: contentOf(t.Result)})
+	default:
+		out = append(out, part{Name: "result", Title: "Error", content: contentOf(t.Result), Error: true,
+			Line: firstLine(t.Result)})
+	}
+	if len(t.Progress) > 0 {
+		out = append(out, part{Name: "progress", Title: "Progress", content: contentOf(t.Progress)})
+	}
+	return append(out, part{Name: "payload", Title: "Payload", content: contentOf(t.Payload)})
 }
 
 // Waited returns how long a task waited between an attempt of its page and the one before it, or "".

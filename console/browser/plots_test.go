@@ -50,6 +50,10 @@ func (p *page) report(ago time.Duration, c series.Counts) {
 const inked = `[...document.querySelectorAll("figure.plot canvas")].filter(c =>
 	c.getContext("2d").getImageData(0, 0, c.width, c.height).data.some(b => b !== 0)).length`
 
+// edged is an expression: how many of them have something drawn at their left edge.
+const edged = `[...document.querySelectorAll("figure.plot canvas")].filter(c =>
+	c.getContext("2d").getImageData(0, 0, 1, c.height).data.some(b => b !== 0)).length`
+
 func TestPlotsAreDrawn(t *testing.T) {
 	p := open(t)
 	for minute := range 50 {
@@ -69,6 +73,9 @@ func TestPlotsAreDrawn(t *testing.T) {
 			p.do(chromedp.WaitVisible(chromedp.CSS("figure.plot canvas")))
 			if n := value[int](p, inked); n != 4 {
 				t.Errorf("%s, %s: %d plots are drawn, want 4", view.name, over, n)
+			}
+			if cut := value[int](p, edged); cut > 0 {
+				t.Errorf("%s, %s: %d plots cut a label at their left", view.name, over, cut)
 			}
 			if wide := value[int](p, "document.documentElement.scrollWidth - innerWidth"); wide > 0 {
 				t.Errorf("%s, %s: the page is %d pixels too wide", view.name, over, wide)
@@ -107,7 +114,8 @@ func TestPlotsFollowTheColorSchemeAndTheNumbers(t *testing.T) {
 	p.clean("queue")
 }
 
-// TestPlotsShowAPartOfTheTime drags over a plot: all of them show that part, and a refresh leaves it.
+// TestPlotsShowAPartOfTheTime drags over a plot: all of them show that part, a refresh leaves it, and the address leads
+// to it.
 func TestPlotsShowAPartOfTheTime(t *testing.T) {
 	p := open(t)
 	for minute := range 50 {
@@ -138,6 +146,15 @@ func TestPlotsShowAPartOfTheTime(t *testing.T) {
 	p.do(chromedp.Evaluate[chromedp.Void](`new Promise(resolve => requestAnimationFrame(() => setTimeout(resolve, 50)))`,
 		chromedp.EvalAwaitPromise))
 	changed("the same part after a refresh", part, false)
+	const zoom = `(new URLSearchParams(location.search).get("zoom") ?? "")`
+	before := value[string](p, zoom)
+	p.do(chromedp.Navigate(value[string](p, "location.href")), chromedp.WaitVisible(chromedp.CSS("figure.plot canvas")))
+	p.until(inked + " === 4")
+	if now := value[string](p, zoom); before == "" || now != before {
+		t.Errorf("the address has the part %q, and %q after the page is opened by it", before, now)
+	}
+	part = value[[]string](p, pictures)
 	mouse(`send("dblclick", 60)`)
 	changed("the whole time", part, true)
+	p.until(zoom + ` === ""`)
 }

@@ -59,6 +59,26 @@
     ctx.restore();
   }
 
+  // room is how wide the labels of the y axis are, with their ticks.
+  function room(u, labels) {
+    u.ctx.font = u.axes[1].font[0];
+    const widths = (labels ?? []).map((label) => u.ctx.measureText(label).width / devicePixelRatio);
+    return Math.ceil(Math.max(28, ...widths)) + 18;
+  }
+
+  // The part of the time that all plots show is in the address, so that a link leads to it.
+  let zoom = /^(\d+)-(\d+)$/.exec(new URLSearchParams(location.search).get("zoom") ?? "")?.slice(1).map(Number);
+  const within = (part, at) => part && part[0] < part[1] && part[0] < at.at(-1) && part[1] > at[0];
+  function keep(u, key) {
+    const { min, max } = u.scales.x, at = u.data?.[0];
+    if (key !== "x" || min == null || !(at?.length > 1)) return;
+    zoom = min <= at[0] && max >= at.at(-1) ? undefined : [Math.round(min), Math.round(max)];
+    const url = new URL(location.href);
+    if (zoom) url.searchParams.set("zoom", zoom.join("-"));
+    else url.searchParams.delete("zoom");
+    if (url.href !== location.href) history.replaceState(history.state, "", url);
+  }
+
   function options(figure, table, of) {
     const token = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
     const head = table.tHead.rows[0].cells;
@@ -68,9 +88,9 @@
       width: figure.clientWidth, height,
       cursor: { drag: { x: true, y: false, dist: 8 }, sync: { key: "plots" } }, // a double click shows all again
       legend: { markers: { dash: (u, i) => borders[head[of[i - 1]]?.dataset.line] ?? "solid" } },
-      hooks: { drawAxes: [(u) => drawMarks(u, token("--muted"))] },
+      hooks: { drawAxes: [(u) => drawMarks(u, token("--muted"))], setScale: [keep] },
       scales: { y: { range: (u, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
-      axes: [{ ...axis, values: times }, { ...axis, size: 54, values: (u, ticks) => ticks.map(write) }],
+      axes: [{ ...axis, size: 36, values: times }, { ...axis, size: room, values: (u, ticks) => ticks.map(write) }],
       series: [
         { label: "At", value: (u, t, s, i) => moment(i == null ? u.data?.[0]?.at(-1) : t) },
         ...of.map((i) => {
@@ -99,6 +119,7 @@
       return;
     }
     const plot = new uPlot(options(figure, table, of), columns(table, of), figure);
+    if (within(zoom, plot.data[0])) plot.setScale("x", { min: zoom[0], max: zoom[1] });
     plot.root.setAttribute("aria-hidden", "true"); // the table has the numbers
     drawn.set(figure, { plot, read: region.dataset.read });
   }
