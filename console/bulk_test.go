@@ -269,9 +269,9 @@ func TestActionsAreInOrder(t *testing.T) {
 	s.poison("mail", dbq.NewTask{}, "refused")
 	s.enqueue("mail", dbq.NewTask{})
 	for state, want := range map[string]string{
-		"":       "reenqueue cancel reject revoke restore quarantine purge",
-		"POISON": "reenqueue restore purge",
-		"ERROR":  "reenqueue cancel quarantine purge",
+		"":       "reenqueue cancel reject revoke restore quarantine finish purge",
+		"POISON": "reenqueue restore finish purge",
+		"ERROR":  "reenqueue cancel quarantine finish purge",
 	} {
 		if state == "ERROR" { // which a list shows only with a task
 			check.OK(t, admin.New(s.client).Operate(t.Context(), admin.Reject, s.enqueue("mail", dbq.NewTask{}).ID))
@@ -284,6 +284,6 @@ func TestActionsAreInOrder(t *testing.T) {
 			t.Errorf("of tasks in %q, the list offers %q, want %q", state, got, want)
 		}
 	}
-	s.shows(s.get(200, "/db/shop/tasks", "queue", "mail"), `data-can="reenqueue restore purge"`,
-		`data-can="cancel reject"`)
+	s.shows(s.get(200, "/db/shop/tasks", "queue", "mail"), `data-can="reenqueue restore finish purge"`,
+		`data-can="cancel reject finish"`)
 }

@@ -115,7 +115,7 @@ var verbs = map[state.Event]verb{
 // what cannot be undone last.
 func operatorsEvents() []state.Transition {
 	order := []state.Event{state.Reenqueue, state.Cancel, state.Reject, state.Revoke, state.Restore, state.Quarantine,
-		state.Purge}
+		state.Finish, state.Purge}
 	all := state.ByOperator()
 	slices.SortFunc(all, func(a, b state.Transition) int {
 		return slices.Index(order, a.Event) - slices.Index(order, b.Event)

@@ -170,10 +170,10 @@ func TestTasksAreChosenByBoxAndKey(t *testing.T) {
 			t.Errorf("the actions are %q, want %q", got, want)
 		}
 	}
-	offers("cancel", "reject") // it waits
+	offers("cancel", "reject", "finish") // it waits
 	p.do(chromedp.KeyEvent("x"))
 	says(all)
-	offers("reenqueue", "cancel", "reject", "revoke", "restore", "quarantine", "purge")
+	offers("reenqueue", "cancel", "reject", "revoke", "restore", "quarantine", "finish", "purge")
 	p.do(chromedp.Click(chromedp.CSS("#all")))
 	says("50 chosen tasks:")
 	p.do(chromedp.Click(chromedp.CSS("#all")))
