@@ -43,7 +43,7 @@ func everyCommand(id string) [][]string {
 		"worker stop nobody", "worker pause nobody", "worker resume nobody", "work -q q --until-empty -- true", "show " + id,
 		"wait --timeout 10ms " + id,
 		"reject " + id, "reenqueue " + id, "list --state poison", "revoke --all", "reject --all", "quarantine --all",
-		"restore --all", "reenqueue --all",
+		"restore --all", "reenqueue --all", "finish " + id,
 		"purge --all --yes", "migrate --print", "version", "help",
 	} {
 		out = append(out, strings.Fields(l), append([]string{"--json"}, strings.Fields(l)...))

@@ -163,6 +163,7 @@ func everything(t *testing.T, names dialect.Names) (out []sent) {
 	batch("DropWorkflowNeeds", st.DropWorkflowNeeds)
 	batch("DropWorkflowTasks", st.DropWorkflowTasks)
 	bound("AddWorkflowChange", st.AddWorkflowChange, one)
+	bound("WorkflowStep", st.WorkflowStep, one)
 	bound("WorkflowList", st.WorkflowList, one)
 	bound("WorkflowParents", st.WorkflowParents, one)
 	bound("Workflows", st.Workflows, one)

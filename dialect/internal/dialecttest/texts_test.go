@@ -179,7 +179,7 @@ func (r runner) text(name, text string) {
 		r.query(name, sqlrun.IndexText(text, everyTask), readAs[sqlrun.SomeRow])
 	case name == "ListSome" || name == "SomeIDs":
 		r.query(name, sqlrun.IndexText(text, everyTask), r.read)
-	case name == "WorkflowList" || name == "WorkflowParents" || name == "Workflows":
+	case name == "WorkflowStep" || name == "WorkflowList" || name == "WorkflowParents" || name == "Workflows":
 		r.query(name, text, readAs[sqlrun.WorkflowRow])
 	case name == "ListAudit":
 		r.query(name, sqlrun.ListText(text, "1 = 1", false), readAs[sqlrun.AuditRow])
