@@ -70,14 +70,16 @@ func openAs(t *testing.T, client *dbq.Client, who auth.Authenticator) *page {
 	p.fill()
 	p.serve(console.Config{Databases: map[string]*dbq.Client{"shop": client}, Authenticator: who})
 
-	limit, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	t.Cleanup(cancel)
-	alloc, cancel := chromedp.NewExecAllocator(limit, append(chromedp.DefaultExecAllocatorOptions[:],
+	alloc, cancel := chromedp.NewExecAllocator(t.Context(), append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(path), chromedp.NoSandbox)...)
 	t.Cleanup(cancel)
 	p.ctx, cancel = chromedp.NewContext(alloc)
 	t.Cleanup(cancel)
-	p.do(watchPolicy, chromedp.EmulateViewport(1280, 900)) // on a phone, some links are elsewhere
+	err := chromedp.Do(p.ctx, watchPolicy, // the context of the first call ends with the browser
+		chromedp.EmulateViewport(1280, 900)) // on a phone, some links are elsewhere
+	if err != nil {
+		t.Fatal(err)
+	}
 	return p
 }
 
@@ -136,16 +138,23 @@ func (p *page) fill() {
 // idleWorker is the id of a worker that is registered and does nothing.
 const idleWorker = "host-7/mail/idle"
 
+// stepTime bounds each call of do and value.
+const stepTime = time.Minute
+
 func (p *page) do(steps ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
-	if err := chromedp.Do(p.ctx, steps...); err != nil {
+	ctx, cancel := context.WithTimeout(p.ctx, stepTime)
+	defer cancel()
+	if err := chromedp.Do(ctx, steps...); err != nil {
 		p.t.Fatal(err)
 	}
 }
 
 func value[T any](p *page, expression string) T {
 	p.t.Helper()
-	v, err := chromedp.Run(p.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	ctx, cancel := context.WithTimeout(p.ctx, stepTime)
+	defer cancel()
+	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 	if err != nil {
 		p.t.Fatalf("%s: %v", expression, err)
 	}
