@@ -177,19 +177,17 @@ func (p *page) paths() map[string]string {
 }
 
 func TestPagesAreCleanAndAccessible(t *testing.T) {
-	onEach(t, func(t *testing.T, client *dbq.Client) {
-		p := openAs(t, client, auth.Loopback{})
-		for name, path := range p.paths() {
-			p.do(chromedp.Navigate(p.url + path))
-			if title := value[string](p, "document.title"); strings.Contains(title, "script ran") {
-				t.Errorf("%s: a script of the task ran", name)
-			}
-			for _, look := range looks {
-				p.do(scheme(look.colors), chromedp.EmulateViewport(look.width, 820))
-				p.clean(name + "-" + look.name)
-			}
+	p := open(t)
+	for name, path := range p.paths() {
+		p.do(chromedp.Navigate(p.url + path))
+		if title := value[string](p, "document.title"); strings.Contains(title, "script ran") {
+			t.Errorf("%s: a script of the task ran", name)
 		}
-	})
+		for _, look := range looks {
+			p.do(scheme(look.colors), chromedp.EmulateViewport(look.width, 820))
+			p.clean(name + "-" + look.name)
+		}
+	}
 }
 
 // looks are the themes and widths in which pages are looked at.
